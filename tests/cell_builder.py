@@ -28,7 +28,8 @@ def build_cell(path: Path, tokens: int, batch_size: int = 1, *, modelled: bool =
     file = path / schema.ENERGY_FILE
     frame = pd.read_csv(file, dtype={"layer": "Int64"})
     frame["context_length"], frame["batch_size"] = tokens, batch_size
-    frame["flops"] *= work / 128 / scale
+    for flops in ("flops", "executed_flops"):
+        frame[flops] *= work / 128 / scale
     frame["bytes"] *= (0.5 + 0.5 * work / 128) / scale
     frame.to_csv(file, index=False)
     return load_run(path)

@@ -176,6 +176,7 @@ def _leaf(
     watts = STATED_W if shape.modelled else WAITING_W + (BUSY_W - WAITING_W) * min(1.0, busy / time_us)
     _set(row, watts * time_us / 1e3, time_us, shape)
     row.flops, row.bytes, row.host_bound = flops, moved, busy < launch_us
+    row.executed_flops = flops
     return row
 
 
@@ -213,7 +214,7 @@ def _close(row: EnergyRow, rows: list[EnergyRow], shape: Inference) -> None:
     row.self_mj, row.glue_mj, row.unexplained_mj = glue + rest, glue, rest
     row.glue_ci_low_mj, row.glue_ci_high_mj = glue * 0.96, glue * 1.04
     row.glue_static_mj = None if shape.modelled else glue * 0.7
-    for column in ("flops", "bytes"):
+    for column in ("flops", "executed_flops", "bytes"):
         setattr(row, column, sum(getattr(child, column) or 0.0 for child in children))
 
 

@@ -121,7 +121,8 @@ def _observation(group: Swept, batch: int, tokens: int, noise: random.Random) ->
     flops, moved, time = (
         sum(getattr(one, field) for one in parts.values()) for field in ("flops", "bytes", "time_us")
     )
-    whole = replace(parts["mlp"], subject="model", flops=flops, bytes=moved, time_us=time)
+    work = {"flops": flops, "executed_flops": flops, "bytes": moved, "time_us": time}
+    whole = replace(parts["mlp"], subject="model", **work)
     static = None if group.modelled else STATIC_W * time / 1e3
     inner = sum(one.energy_mj for one in parts.values())
     glue = _energy(
@@ -179,6 +180,7 @@ def _cell(group: Swept, part: str, batch: int, tokens: int, noise: random.Random
         time_us=time,
         static_mj=None if group.modelled else STATIC_W * time / 1e3,
         flops=flops,
+        executed_flops=flops,
         bytes=moved,
         board=group.board,
         calls=calls,

@@ -65,5 +65,6 @@ def _row(name: str, kind: str, parent: str | None, work: Shape, energy: float, b
     return EnergyRow(
         component=name, kind=kind, parent=parent, level="block", calls=work.calls, energy_mj=energy,
         energy_ci_low_mj=energy * (1 - HALF_WIDTH), energy_ci_high_mj=energy * (1 + HALF_WIDTH), time_us=time_us,
-        static_mj=STATIC_W * time_us / 1e3, flops=work.flops, bytes=work.bytes, **base,
+        static_mj=STATIC_W * time_us / 1e3, flops=work.flops, bytes=work.bytes,
+        executed_flops=work.executed_flops, **base,
     )  # fmt: skip

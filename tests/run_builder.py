@@ -231,6 +231,7 @@ def _add_work(row: EnergyRow, model: EnergyRow, shape: Shape) -> None:
         0.0 if plain else row.energy_mj * 1e9 / PJ_PER_FLOP.get(row.kind, 2.0),
         row.energy_mj * 1e6 / NJ_PER_BYTE,
     )
+    row.executed_flops = row.flops
     row.proportional_mj = row.energy_mj * (1.5 if row.kind == "norm" else 0.97)
     row.naive_mj = None if shape.modelled else row.energy_mj * (0.9 if row.kind == "lm_head" else 1.002)
     row.differential_mj = row.energy_mj * 0.99

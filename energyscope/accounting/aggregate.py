@@ -102,6 +102,7 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
         calls=calls,
         **_figures(measured, calls),
         flops=component.get("flops"),
+        executed_flops=component.get("executed_flops"),
         bytes=component.get("bytes"),
         parameters=component["parameters"],
         weight_bytes=component["weight_bytes"],

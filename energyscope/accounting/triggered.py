@@ -124,6 +124,7 @@ def _row(
     return EnergyRow(
         component=component["name"],
         **{name: component[name] for name in names},
+        executed_flops=component.get("executed_flops"),
         **{name: header[name] for name in settings},
         **_figures(passes, energy, idle_w),
         windows=energy.windows,

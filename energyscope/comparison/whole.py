@@ -23,7 +23,7 @@ from energyscope.comparison.difference import (
     quantities,
 )
 from energyscope.intervals import Interval, finite, from_entry, interval, not_negative
-from energyscope.reasons import Reason  # noqa: F401 - a field of `RunComparison` is annotated with it
+from energyscope.reasons import Reason, reason  # noqa: F401 - a field of `RunComparison` is annotated with `Reason`
 from energyscope.runs.tree import Node, tokens_of
 
 if TYPE_CHECKING:
@@ -101,10 +101,10 @@ def whole(documents: Documents, roots: Roots, obstacles: Sequence[str], *, step:
 
 
 def normalised(documents: Documents, roots: Roots, comparison: RunComparison) -> Iterator[Difference]:
-    """Yield the whole model's energy per token (mJ), per parameter (nJ) and per FLOP (pJ).
+    """Yield the whole model's energy per token (mJ), per parameter (nJ) and per executed FLOP (pJ).
 
     Runs of other batch sizes or lengths are compared per token and per FLOP, not per parameter: a parameter's
-    energy grows with what is fed.
+    energy grows with what is fed. A FLOP is an executed one; where those were not recorded, it has only a reason.
     """
     first, second = (per_work(document, root) for document, root in zip(documents, roots, strict=True))
     for name, unit, _ in _UNITS:
@@ -112,14 +112,16 @@ def normalised(documents: Documents, roots: Roots, comparison: RunComparison) ->
         item = compared(f"energy per {name}", unit, (first[name], second[name]), obstacles, _invalid(roots))
         if not item.missing:
             yield item
+        elif name == "FLOP" and any(root and root.number("flops") for root in roots):
+            yield replace(item, reason=str(reason("no-energy-per-flop")))
 
 
 def per_work(document: Document, root: Node | None) -> dict[str, Interval | None]:
-    """Return the energy of a pass per token (mJ), per parameter (nJ) and per FLOP (pJ)."""
+    """Return the energy of a pass per token (mJ), per parameter (nJ) and per executed FLOP (pJ)."""
     amounts = {
         "token": tokens_of(document, root),
         "parameter": finite((document.get("model") or {}).get("parameters")),
-        "FLOP": root.number("flops") if root else None,
+        "FLOP": root.number("executed_flops") if root else None,
     }
     energy = root.energy if root else None
     return {

@@ -7,6 +7,7 @@ WORDS: dict[str, str] = {
     "difference-includes-zero": "the interval of the difference includes 0",
     "interval-unknown": "no interval is known for it",
     "in-neither-run": "neither run has it",
+    "no-energy-per-flop": "executed FLOPs not recorded",
     "in-one-run": "only one of the runs has it",
     "other-conditions": "other {names:list}",
     "too-noisy": "too noisy in {whose:list}",

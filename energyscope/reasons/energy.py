@@ -34,6 +34,9 @@ WORDS: dict[str, str] = {
     "measured-on": "measured on {component}",
     "no-memory-for-replay": "no device memory was left to replay it",
     "not-capturable": "{error}",
+    "causal-kernel-unknown": "{operation} may skip scores that its causal mask hides",
+    "executed-flops-missing": "executed FLOPs not recorded: no energy per FLOP; "
+    "rates and FLOP/byte are of nominal ones, with causal attention's full square",
     "operation-unknown": "the matrix work of {operation} is unknown",
     "power-without-energy": "the energy is unknown; power is the mean of the readings before and after",
     "replayed-with-pauses": "replayed with pauses, which are subtracted, to stay below the power cap or out of "
@@ -42,7 +45,7 @@ WORDS: dict[str, str] = {
     "throttling-unknown": "the board does not report throttling",
     "triggered-sampling": "triggered sampling, without amplification",
     "varying-inputs": "its calls have inputs of different shapes; only the first is replayed",
-    "work-unknown": "FLOPs or bytes unknown: {why:reason}",
+    "work-unknown": "FLOPs, executed FLOPs or bytes unknown: {why:reason}",
     # how a profile was set up
     "components-not-called": "{components:count component} missing: the model does not call {function}",
     "eager-inputs": "inputs of the components are those of eager execution: {why:reason}",

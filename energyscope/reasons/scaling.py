@@ -54,6 +54,8 @@ WORDS: dict[str, str] = {
     "components-without-energy": "{missing} of {components:count component} have no energy, such as {component}",
     "no-time-or-calls": "its time or the number of its calls is unknown",
     "no-flops-or-bytes": "its FLOPs or bytes are unknown",
+    "executed-flops-not-recorded": "executed FLOPs not recorded of {runs:list 3}: laws count nominal ones, "
+    "in which causal attention has the full square",
     "overhead-not-measured": "the overhead between the parts of {component} was not measured",
     "not-a-cell": "{error}",
     # notes on the cells that laws are made of

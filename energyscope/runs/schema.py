@@ -37,7 +37,9 @@ class EnergyRow:
     ``reasons`` are those of `energyscope.reasons`, separated by ``"; "``. ``time_us``, ``energy_ci_*`` and
     ``static_mj`` are per forward pass too; ``power_w`` is the mean over the replay windows.
 
-    ``flops`` is matrix work, ``bytes`` the least traffic to memory. ``proportional_mj`` is what attribution by
+    ``flops`` is nominal matrix work, attention over the full square of scores, ``executed_flops`` without what
+    causal kernels skip (`energyscope.replay.flops`; None: unknown, or recorded before there was this column).
+    ``bytes`` is the least traffic to memory. ``proportional_mj`` is what attribution by
     time, and ``naive_mj`` what the counter's plain difference, would have said. ``differential_mj`` is what the
     model saves without the component's kind, shared among its components by calls. ``host_bound``: launching from
     the host set the pace. ``devices_mj`` lists the energy on each of several devices, separated by ``";"``.
@@ -97,6 +99,7 @@ class EnergyRow:
     measured_on: str | None = None
     kv_cache: str | None = None
     waiting_mj: float | None = None
+    executed_flops: float | None = None
 
 
 @dataclass(kw_only=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class Shape:
     flops: float
     bytes: float
     calls: int = 1
+    executed_flops: float | None = None
+    nominal_flops: float | None = None
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,10 @@ class Cell:
 
     ``tokens`` is the sequence length (prefill) or the context (decode). The limits of the 95 % interval are None
     where unknown, ``static_mj`` is None on the modelled meter. ``calls`` counts the component's calls in a pass
-    (an MLP: the number of layers); only laws over several models need it to be right. ``board`` is a UUID or a
-    name, ``method`` the revision that its passes are of (`runs.method.method_of`).
+    (an MLP: the number of layers); only laws over several models need it to be right. ``flops`` are those that
+    laws count: nominal ones as measured, executed ones after `on_executed_flops`, which keeps the others as
+    ``nominal_flops`` (``executed_flops`` None: not recorded, or unknown). ``board`` is a UUID or a name,
+    ``method`` the revision that its passes are of (`runs.method.method_of`).
     """
 
     subject: str
@@ -76,6 +80,8 @@ class Cell:
     calls: int = 1
     meter: str = "nvml"
     method: int = REVISION
+    executed_flops: float | None = None
+    nominal_flops: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no measurement gives: an energy of 0 or not finite, no time, no call, negative work."""
@@ -96,6 +102,7 @@ class Cell:
 
 
 Work = Shape | Cell  # what a law predicts: sizes; FLOPs, bytes and calls, each summed over a pass
+AnyWork = TypeVar("AnyWork", Shape, Cell)
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,42 @@ def by_subject(observations: Iterable[Observation]) -> dict[str, list[Cell]]:
         for subject, cell in observation.cells.items():
             cells.setdefault(subject, []).append(cell)
     return cells
+
+
+def on_executed_flops(observations: Sequence[Observation]) -> tuple[list[Observation], list[Reason]]:
+    """Return the observations with executed FLOPs as those that laws count.
+
+    Laws do not join executed with nominal FLOPs: where a cell's executed ones are not recorded, all count nominal
+    ones, and a note says so.
+    """
+    lacking = [
+        observation.run
+        for observation in observations
+        if any(cell.executed_flops is None for cell in observation.cells.values())
+    ]
+    if lacking:
+        return list(observations), [reason("executed-flops-not-recorded", runs=list(dict.fromkeys(lacking)))]
+    return [
+        replace(observation, cells={name: executed(cell) for name, cell in observation.cells.items()})
+        for observation in observations
+    ], []
+
+
+def counts_executed(observations: Iterable[Observation]) -> bool:
+    """Tell whether laws of these observations are over executed FLOPs."""
+    return all(observation.any_cell.nominal_flops is not None for observation in observations if observation.cells)
+
+
+def executed(work: AnyWork) -> AnyWork:
+    """Return work whose FLOPs are the executed ones.
+
+    Raises:
+        ValueError: they are not known.
+
+    """
+    if work.executed_flops is None:
+        raise ValueError("executed FLOPs are unknown")
+    return replace(work, flops=work.executed_flops, nominal_flops=work.flops)
 
 
 def common_parts(observations: Sequence[Observation]) -> tuple[tuple[str, ...], Reason | None]:

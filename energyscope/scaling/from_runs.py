@@ -87,6 +87,7 @@ def _cell(kind: str, nodes: Sequence[Node], run: Run) -> Cell | Reason:
         return why
     energy, time = sum_energy(nodes), sum_column(nodes, "time_us")
     flops, moved, calls = (sum_column(nodes, name) for name in ("flops", "bytes", "calls"))
+    executed = sum_column(nodes, "executed_flops")
     if energy is None or time is None or calls is None:
         return reason("no-time-or-calls")
     if flops is None or moved is None:
@@ -107,6 +108,7 @@ def _cell(kind: str, nodes: Sequence[Node], run: Run) -> Cell | Reason:
             time_us=time,
             static_mj=None if run.modelled else sum_column(nodes, "static_mj"),
             flops=flops,
+            executed_flops=executed,
             bytes=moved,
             board=board_of(run.document),
             calls=round(calls),

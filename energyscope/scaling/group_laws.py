@@ -91,6 +91,7 @@ def _point(cell: Cell) -> Entry:
     return {
         **shape_of(cell),
         "flops": cell.flops,
+        "nominal_flops": cell.flops if cell.nominal_flops is None else cell.nominal_flops,
         "bytes": cell.bytes,
         "calls": cell.calls,
         "energy_mj": serialize(cell.energy),

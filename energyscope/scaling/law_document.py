@@ -12,7 +12,7 @@ from energyscope.grouping import group_by
 from energyscope.reasons import Reason, reason
 from energyscope.runs.method import changes_between
 from energyscope.scaling.cell_selection import invalid_notes, one_granularity, why_no_cells
-from energyscope.scaling.cells import GROUPED, Entry, Observation, grouped, setting_of
+from energyscope.scaling.cells import GROUPED, Entry, Observation, grouped, on_executed_flops, setting_of
 from energyscope.scaling.contrasts import contrasts
 from energyscope.scaling.efficiency import efficiencies
 from energyscope.scaling.group_laws import group_laws
@@ -22,13 +22,18 @@ SHAPE = ("batch_size", "tokens")
 
 
 def law_document(observations: Sequence[Observation]) -> Entry:
-    """Return the sections of the document that are made of measurements: ``sources`` to ``sizes_held_out``."""
+    """Return the sections of the document that are made of measurements: ``sources`` to ``sizes_held_out``.
+
+    ``flops`` says which FLOPs laws count: executed ones, or nominal ones where a run did not record those.
+    """
     observations, notes = _one_granularity(observations)
+    observations, nominal = on_executed_flops(observations)
     used = sorted((observation for observation in observations if observation.cells), key=_work)
     return {
         "weights": sorted({str(observation.weights) for observation in used if observation.weights}),
         "sources": [_source(observation) for observation in used],
-        "notes": [*_notes(observations), *notes],
+        "flops": "nominal" if nominal else "executed",
+        "notes": [*_notes(observations), *notes, *nominal],
         "groups": [_group(sorted(group, key=_work)) for group in grouped(observations)],
         "contrasts": contrasts(used),
         "efficiency": efficiencies(used),

@@ -36,6 +36,7 @@ def prediction_row(chosen: ChosenLaw, work: Shape, shorter: Shape | None) -> Ent
     return _serialized(chosen.predict(work), chosen.held_out, law.flags) | {
         "cells": law.cells,
         "flops": work.flops,
+        "nominal_flops": work.flops if work.nominal_flops is None else work.nominal_flops,
         "bytes": work.bytes,
         "calls": work.calls,
         "terms": {name: serialize(value) for name, value in terms.items()},

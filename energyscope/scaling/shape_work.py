@@ -3,7 +3,9 @@
 The model's modules are on the meta device, where a forward pass only works out shapes. `count_work` asks three
 things of tensors that such ones do not know; they are answered here as they are in a real pass without padding:
 where a tensor lies (its storage stands for its address), which token ids an embedding looks up (those of the
-inputs; of positions, all), and whether a mask hides anything (it does not).
+inputs; of positions, all), and whether a mask hides anything (it does not). Attention takes a fused kernel, which
+skips what a causal mask hides: PyTorch's math backend, which computes all of it, is what a device takes as a last
+resort, and the meta device always.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from energyscope.adapters import Granularity
@@ -130,11 +133,12 @@ class Skeleton:
         for kind, components in group_by(counted, attrgetter("kind")).items():
             flops = total([works[component.name].flops for component in components])
             moved = total([works[component.name].bytes for component in components])
+            executed = total([works[component.name].executed_flops for component in components])
             if flops is None or moved is None:
                 continue
             saved = sum(self._saved(component) for component in components)
             number = sum(calls[component.name] for component in components)
-            shapes[kind] = Shape(asked.batch_size, asked.tokens, flops, moved - saved, number)
+            shapes[kind] = Shape(asked.batch_size, asked.tokens, flops, moved - saved, number, executed)
         if WHOLE not in shapes:
             raise ModelError(f"the work of {self.loaded.name} cannot be counted without its weights")
         layers = {component.layer for component in tree if component.layer is not None}
@@ -197,7 +201,25 @@ class MetaTensorMode(TorchFunctionMode):
             return self.known.get(_storage(tensor)) or list(range(tensor.shape[-1]))
         if func is Tensor.__bool__:
             return True
+        if func is scaled_dot_product_attention:
+            func = _fused
         return func(*args, **(kwargs or {}))
+
+
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    **_: Any,
+) -> Tensor:
+    """Return attention by a fused kernel; the CPU's takes any head size, data type and mask."""
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001  the operation's name
+    output: Tensor = kernel(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)[0]
+    return output
 
 
 def _storage(tensor: Tensor) -> int:

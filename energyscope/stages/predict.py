@@ -20,7 +20,18 @@ from energyscope.scaling.cell_selection import (
     pooling,
     select,
 )
-from energyscope.scaling.cells import RESIDUAL, UNEXPLAINED, WHOLE, Cell, Observation, Shape, common_parts
+from energyscope.scaling.cells import (
+    RESIDUAL,
+    UNEXPLAINED,
+    WHOLE,
+    Cell,
+    Observation,
+    Shape,
+    common_parts,
+    counts_executed,
+    executed,
+    on_executed_flops,
+)
 from energyscope.scaling.from_runs import cells_of
 from energyscope.scaling.law import NoLaw
 from energyscope.scaling.law_choice import ChosenLaw, choose
@@ -79,6 +90,7 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
 
     """
     observations, notes = select([observation for run in runs for observation in cells_of(run)], settings.wanted())
+    observations, nominal = on_executed_flops(observations)
     skeleton = Skeleton(settings.model, settings.precision or observations[0].precision)
     asked = _asked(skeleton, observations[0], settings)
     name = skeleton.loaded.name
@@ -86,14 +98,14 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
     observations, notes_of_kinds = one_granularity(observations, way.used(observations))
     used = [observation for observation in way.used(observations) if observation.cells]
     granularity = _granularity(used)
-    works = _with_residual(skeleton.work(asked, granularity))
+    works = _with_residual(_work(skeleton, asked, granularity, used))
     every, boards = subjects_on_one_board(observations, settings.mixed)  # by what any model measured on both
     cells = {subject: own for subject, measured in every.items() if (own := way.used(measured))}
     notes += _board_notes(boards[WHOLE]) if WHOLE in boards else []
     chosen, left_out = _choose(cells, works, way, settings.mixed)
     if not set(chosen) - {UNEXPLAINED}:
         raise UsageError(f"nothing can be predicted: {_main_reason(left_out).words}")
-    half = _shorter(skeleton, asked, granularity) if way.pooled else None
+    half = _shorter(skeleton, asked, granularity, used) if way.pooled else None
     rows = {
         subject: prediction_row(law, works[subject], None if half is None else half.get(subject))
         for subject, law in chosen.items()
@@ -110,6 +122,7 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
         "execution": first.execution if "execution" not in settings.mixed else _all(used, "execution"),
         "board": _all(used, "board"),
         "meter": first.meter,
+        "flops": "executed" if counts_executed(used) else "nominal",
         "modelled": any(run.modelled for run in runs),
         "from": [_source(observation) for observation in used],
         "left_out_by": way.by,
@@ -118,7 +131,14 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
         "parts": _largest_first([row for subject, row in rows.items() if subject in _parts_of(used)]),
         "groups": _largest_first([row for subject, row in rows.items() if subject not in _parts_of(used)]),
         "left_out": left_out,
-        "notes": [*notes, *notes_of_models, *notes_of_kinds, *invalid_notes(used), *_shortened(asked, settings)],
+        "notes": [
+            *notes,
+            *nominal,
+            *notes_of_models,
+            *notes_of_kinds,
+            *invalid_notes(used),
+            *_shortened(asked, settings),
+        ],
     }
 
 
@@ -155,9 +175,19 @@ def _granularity(observations: Sequence[Observation]) -> Granularity:
     return next((name for name in GRANULARITIES if measured == name), "fine")
 
 
-def _shorter(skeleton: Skeleton, asked: PassShape, granularity: Granularity) -> dict[str, Shape]:
+def _work(
+    skeleton: Skeleton, asked: PassShape, granularity: Granularity, used: Sequence[Observation]
+) -> dict[str, Shape]:
+    """Return the work that is asked for, its FLOPs counted as in the cells."""
+    works = skeleton.work(asked, granularity)
+    return {kind: executed(work) for kind, work in works.items()} if counts_executed(used) else works
+
+
+def _shorter(
+    skeleton: Skeleton, asked: PassShape, granularity: Granularity, used: Sequence[Observation]
+) -> dict[str, Shape]:
     """Return the work at half of the tokens: two lengths give E0 and k of the architecture."""
-    return _with_residual(skeleton.work(replace(asked, tokens=max(1, asked.tokens // 2)), granularity))
+    return _with_residual(_work(skeleton, replace(asked, tokens=max(1, asked.tokens // 2)), granularity, used))
 
 
 def _choose(

@@ -195,6 +195,7 @@ def _describe(component: Component, captured: Capture, work: Work) -> dict[str, 
         "parameters": parameter_count(component.module),
         "weight_bytes": weight_bytes(component.module),
         "flops": work.flops,
+        "executed_flops": work.executed_flops,
         "bytes": work.bytes,
         "work_reason": work.reason,
     }

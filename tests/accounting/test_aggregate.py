@@ -230,7 +230,7 @@ def test_headers_of_earlier_versions_are_read():
 def test_flops_and_bytes_reach_the_row_and_unknown_ones_say_why():
     """What is known of a component's work is in its row; what is not has its reason."""
     tree = [
-        {**TREE[0], "flops": 1e9, "bytes": 2e6, "work_reason": None},
+        {**TREE[0], "flops": 1e9, "executed_flops": 6e8, "bytes": 2e6, "work_reason": None},
         {
             **TREE[1],
             "flops": None,
@@ -239,8 +239,8 @@ def test_flops_and_bytes_reach_the_row_and_unknown_ones_say_why():
         },
     ]
     _, rows = books(tree=tree, energies={"node:model": 100.0, "node:wte": 5.0})
-    assert (rows["model"].flops, rows["model"].bytes) == (1e9, 2e6)
-    assert (rows["wte"].flops, rows["wte"].bytes) == (None, 3e6)
+    assert (rows["model"].flops, rows["model"].executed_flops, rows["model"].bytes) == (1e9, 6e8, 2e6)
+    assert (rows["wte"].flops, rows["wte"].executed_flops, rows["wte"].bytes) == (None, None, 3e6)
     assert [note.values.get("why") for note in split(rows["wte"].reasons)] == [tree[1]["work_reason"]]
 
 

@@ -78,6 +78,17 @@ def test_a_token_and_a_flop_are_compared_across_shapes(tmp_path: Path) -> None:
     assert _named(pair.normalised, "energy per FLOP").unit == "pJ"
 
 
+def test_a_flop_of_runs_that_did_not_record_executed_ones_has_only_a_reason(tmp_path: Path) -> None:
+    """GIVEN two runs of before THEN energy per FLOP is unknown: executed FLOPs are not recorded."""
+    runs = [build_run(tmp_path / name) for name in ("a", "b")]
+    for run in runs:
+        assert run.energy is not None
+        del run.energy["executed_flops"]
+    item = _named(compare(runs).pairs[0].normalised, "energy per FLOP")
+    assert (item.baseline, item.other, item.verdict) == (None, None, "not-comparable")
+    assert [why.code for why in split(item.reason)] == ["no-energy-per-flop"]
+
+
 def test_another_board_stands_in_the_way_of_a_token_too(tmp_path: Path) -> None:
     """Dividing by the work takes away what is fed, not the board."""
     second = build_run(tmp_path / "b", Shape(scale=0.5), device={"uuid": "GPU-2"})

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from energyscope.adapters import Adapter, Part
 from energyscope.components import ComponentTree, component_tree
 from energyscope.reasons import reason
-from energyscope.replay.flops import Work, count_work, distinct_bytes, formulas
+from energyscope.replay.flops import Work, causal_scores, count_work, distinct_bytes, formulas
 
 BATCH, LENGTH, HIDDEN, INNER, HEADS, WORDS = 2, 12, 16, 32, 2, tiny_models.VOCABULARY
 TOKENS = BATCH * LENGTH
@@ -62,6 +62,64 @@ def test_an_eager_attention_counts_the_same() -> None:
     fused = count_work(tree_of("gpt2"), inputs())
     assert eager["transformer.h.0.attn"].flops == fused["transformer.h.0.attn"].flops
     assert eager["transformer.h.0.attn.core"] == Work(None, None, reason("not-called"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_causal_core_executes_the_scores_that_its_mask_leaves(family: str) -> None:
+    """GIVEN a fused kernel THEN a decoder's core executes L (L + 1) / 2 of L L scores, an encoder's all."""
+    tree = tree_of(family)
+    work = count_work(tree, inputs())
+    core = CORE if family == "distilbert" else CORE * (LENGTH + 1) / 2 / LENGTH
+    cores = [component.name for component in tree if component.kind == "attention.core"]
+    assert [work[name].executed_flops for name in cores] == [core, core]
+    whole = work["model"]
+    assert whole.executed_flops == (whole.flops or 0) - 2 * (CORE - core)
+    assert all(item.executed_flops is not None for item in work.values())
+
+
+def test_an_eager_attention_executes_all_that_is_counted() -> None:
+    """GIVEN an attention that multiplies by itself, or PyTorch's math backend, THEN no score is skipped."""
+    eager = count_work(tree_of("gpt2", attn_implementation="eager"), inputs())["model"]
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        math = count_work(tree_of("gpt2"), inputs())["model"]
+    assert eager.executed_flops == eager.flops == math.executed_flops == math.flops
+
+
+def test_a_mask_given_as_a_tensor_skips_nothing() -> None:
+    """GIVEN padding THEN the mask is a tensor, and the kernel computes all scores."""
+    work = count_work(tree_of("llama"), inputs(padded=3))["model"]
+    assert work.executed_flops == work.flops
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "lower_right", "expected"),
+    [
+        (1, 1, False, 1),
+        (5, 5, False, 15),
+        (5, 5, True, 15),
+        (1, 9, True, 9),  # a decode step sees its whole cache
+        (3, 5, True, 3 + 4 + 5),
+        (3, 5, False, 1 + 2 + 3),
+        (5, 3, False, 1 + 2 + 3 + 3 + 3),
+        (5, 3, True, 0 + 0 + 1 + 2 + 3),
+    ],
+)
+def test_scores_that_a_causal_mask_leaves(queries: int, keys: int, expected: int, *, lower_right: bool) -> None:
+    """They are those of the triangle, which PyTorch aligns with either corner of queries x keys."""
+    mask = torch.ones(queries, keys).tril(keys - queries if lower_right else 0)
+    assert causal_scores(queries, keys, lower_right=lower_right) == expected == int(mask.sum())
+
+
+def test_a_causal_kernel_that_nobody_knows_leaves_executed_flops_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a kernel that may or may not skip THEN nominal FLOPs are known, executed ones None with its name."""
+    monkeypatch.setattr("energyscope.replay.flops._SKIPPING", frozenset[str]())
+    work = count_work(tree_of("llama"), inputs())
+    core = work["model.layers.0.self_attn"]
+    assert core.flops is not None
+    assert core.executed_flops is None
+    assert core.reason is not None
+    assert core.reason.code == "causal-kernel-unknown"
+    assert work["lm_head"].executed_flops == work["lm_head"].flops
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -287,6 +345,7 @@ def test_a_decode_step_reads_the_cache_of_its_own_layer() -> None:
     key_and_value = 2 * HIDDEN // HEADS * 4
     assert cached.bytes == (alone.bytes or 0) + 10 * key_and_value
     assert cached.flops == (alone.flops or 0) + 4 * 9 * HIDDEN
+    assert cached.executed_flops == cached.flops  # the one query sees all keys
 
 
 def test_the_model_is_left_as_it_was() -> None:
@@ -312,8 +371,9 @@ def test_the_count_is_the_same_on_a_gpu(family: str) -> None:
     tree = tree_of(family)
     tree.root.module.to("cuda", torch.bfloat16)
     on_gpu = count_work(tree, moved)
-    assert {name: work.flops for name, work in on_gpu.items()} == {
-        name: work.flops for name, work in on_cpu.items()
-    }
+    for count in ("flops", "executed_flops"):
+        assert {name: getattr(work, count) for name, work in on_gpu.items()} == {
+            name: getattr(work, count) for name, work in on_cpu.items()
+        }
     mlp = next(name for name in on_cpu if name.endswith(("mlp", "ffn")))
     assert on_gpu[mlp].bytes == (on_cpu[mlp].bytes or 0) / 2

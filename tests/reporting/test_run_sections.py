@@ -108,12 +108,29 @@ def test_work_and_idle_are_views_of_one_figure(full):
         assert [view.when["part"] for view in drawn[name].views] == ["energy", "work", "idle"]
 
 
+def test_without_executed_flops_tables_say_so(tmp_path):
+    """GIVEN a run of before THEN a FLOP has no price, its rate is of nominal FLOPs, and both tables say so."""
+    run = build_run(tmp_path / "run")
+    run.energy["executed_flops"] /= 2
+    before = load_run(run.path)
+    del before.energy["executed_flops"]
+    for make in (components.component_table, lambda report: energy.efficiency(report.main)):
+        executed, nominal = (make(Report(item)) for item in (run, before))
+        assert list(executed.notes) == []
+        (note,) = nominal.notes
+        assert note.startswith("executed FLOPs not recorded")
+        for new, old in zip(executed.rows, nominal.rows, strict=True):
+            assert old["pj_per_flop"] is None
+            if new["flops"]:
+                assert new["intensity"] == pytest.approx(old["intensity"] / 2)
+
+
 def test_efficiency_is_energy_for_work(full):
     """GIVEN counted work, THEN joules per FLOP and byte are the quotients, and no work has no price."""
     report = Report(full)
     for row in energy.efficiency(report.main).rows:
         if row["flops"]:
-            assert row["pj_per_flop"].value == pytest.approx(row["energy"].value * 1e9 / row["flops"])
+            assert row["pj_per_flop"].value == pytest.approx(row["energy"].value * 1e9 / row["executed_flops"])
         else:
             assert row["pj_per_flop"] is None
 

@@ -20,6 +20,9 @@ from energyscope.reporting.section import figures, tables
 from energyscope.runs.laws import load_laws, write_laws
 
 COMMITTED = sorted((Path(__file__).parents[2] / "reports" / "scaling-h200").glob("*/laws.json"))
+SCHEMA_1 = (
+    Path(__file__).parent / "schema-1" / "laws.json"
+)  # with reasons as free text, from before executed FLOPs
 GRAPHS = (Swept(batch_sizes=(1,)), Swept(execution="cuda-graph", batch_sizes=(1,)))
 DECODE = (Swept(phase="decode", batch_sizes=(1, 4, 16, 64), lengths=(1024,)),)
 THREE = tuple(Swept(size, batch_sizes=(1,), lengths=(128, 512)) for size in SIZES)
@@ -177,15 +180,25 @@ def test_trust_follows_held_out_errors_and_noise(made: dict[str, Laws]) -> None:
     assert not any(row.get("power") for item in figures(LAWS.shown(modelled)) for row in item.views[0].table.rows)
 
 
-@pytest.mark.parametrize("file", COMMITTED, ids=lambda file: file.parent.name)
-def test_documents_of_schema_1_are_drawn(file: Path) -> None:
-    """GIVEN measured laws with reasons as free text, THEN they are read, and their page says the same numbers."""
+@pytest.mark.parametrize("file", [*COMMITTED, SCHEMA_1], ids=lambda file: file.parent.name)
+def test_committed_documents_are_drawn(file: Path) -> None:
+    """GIVEN measured laws, also with reasons as free text, THEN their page has their numbers."""
     laws = Laws.load(file.parent)
     html = laws_page(laws)
-    assert laws.document["schema"] == 1
     assert LawsAnswer(laws).sentence.split()[0] in html
     assert "cannot be told" not in LawsAnswer(laws).sentence
     assert "None" not in LawsAnswer(laws).trust
+
+
+def test_documents_of_before_are_over_nominal_flops() -> None:
+    """GIVEN laws of schema 1 THEN their page says that executed FLOPs were not recorded; others name theirs."""
+    before = Laws.load(SCHEMA_1.parent)
+    assert before.document["schema"] == 1
+    assert before.flops == "nominal"
+    assert "executed FLOPs were not recorded" in laws_page(before)
+    html = laws_page(laws_of(ONE))
+    assert "FLOPs are executed ones" in html
+    assert "executed FLOPs were not recorded" not in html
 
 
 def test_a_cell_links_to_its_page_if_that_is_there(tmp_path: Path) -> None:

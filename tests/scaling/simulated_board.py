@@ -94,7 +94,7 @@ def cell(
         subject=kind, model=size.name, phase="prefill", precision="bf16", execution="cuda-graph",
         batch_size=shape.batch_size, tokens=shape.tokens, energy_mj=energy, energy_low_mj=low, energy_high_mj=high,
         time_us=time, static_mj=board.static_w * time / 1e3, flops=shape.flops, bytes=shape.bytes,
-        board=board.name, calls=shape.calls,
+        board=board.name, calls=shape.calls, executed_flops=shape.flops,
     )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def observations(
 
 
 def totals(cells: Sequence[Cell]) -> dict[str, float]:
-    return {name: sum(getattr(cell, name) for cell in cells) for name in ("flops", "bytes")}
+    return {name: sum(getattr(cell, name) for cell in cells) for name in ("flops", "executed_flops", "bytes")}
 
 
 def with_energy(

@@ -10,7 +10,17 @@ from simulated_board import Board, straight, sweep
 
 from energyscope.errors import UsageError
 from energyscope.reasons import reason
-from energyscope.scaling.cells import FIELDS, FLOOR, Cell, check_alike, common_parts, deviations
+from energyscope.scaling.cells import (
+    FIELDS,
+    FLOOR,
+    Cell,
+    Observation,
+    check_alike,
+    common_parts,
+    counts_executed,
+    deviations,
+    on_executed_flops,
+)
 
 
 def test_a_cell_is_plain_data() -> None:
@@ -39,6 +49,33 @@ def test_what_no_measurement_gives_is_refused(change: dict[str, float]) -> None:
     """GIVEN an energy of 0, no time or negative work THEN there is no such cell."""
     with pytest.raises(ValueError, match="cell"):
         replace(sweep(Board(), "mlp")[0], **change)
+
+
+def test_laws_count_executed_flops_where_all_cells_have_them() -> None:
+    """GIVEN executed FLOPs of every cell THEN laws count those, and each cell keeps its nominal ones."""
+    half = with_executed(observation(1, 64), 0.5)
+    cell = half.cells["mlp"]
+    (counted,), notes = on_executed_flops([half])
+    assert (counted.cells["mlp"].flops, counted.cells["mlp"].nominal_flops) == (cell.flops / 2, cell.flops)
+    assert notes == []
+    assert counts_executed([counted])
+
+
+def test_one_run_without_executed_flops_leaves_all_nominal() -> None:
+    """GIVEN a run of before beside a new one THEN no law joins the two counts: all are nominal, with its name."""
+    new, old = with_executed(observation(1, 64), 0.5), with_executed(observation(1, 32), None)
+    observations, notes = on_executed_flops([new, old])
+    assert observations == [new, old]
+    assert notes == [reason("executed-flops-not-recorded", runs=["b1-s32"])]
+    assert not counts_executed(observations)
+
+
+def with_executed(measured: Observation, share: float | None) -> Observation:
+    cells = {
+        name: replace(cell, executed_flops=None if share is None else cell.flops * share)
+        for name, cell in measured.cells.items()
+    }
+    return replace(measured, cells=cells)
 
 
 def test_weights_join_the_cells_own_deviation_and_the_floor() -> None:

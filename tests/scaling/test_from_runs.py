@@ -47,6 +47,7 @@ def test_a_kind_is_summed_over_the_layers(tmp_path):
     for name, column in (
         ("energy_mj", "energy_mj"),
         ("flops", "flops"),
+        ("executed_flops", "executed_flops"),
         ("bytes", "bytes"),
         ("time_us", "time_us"),
     ):
@@ -88,6 +89,15 @@ def test_without_work_there_is_no_cell(tmp_path):
     observation = only(run)
     assert observation.cells == {}
     assert observation.left_out[WHOLE].code == "no-flops-or-bytes"
+
+
+def test_a_run_from_before_executed_flops_has_cells_without_them(tmp_path):
+    """GIVEN a table without the column THEN cells have nominal FLOPs, and no executed ones."""
+    run = build_run(tmp_path / "run")
+    del run.energy["executed_flops"]
+    cells = only(run).cells
+    assert all(cell.flops for cell in (cells[WHOLE], cells["mlp.up"]))
+    assert {cell.executed_flops for cell in cells.values()} == {None}
 
 
 def test_overhead_that_was_not_measured_is_not_zero(tmp_path):

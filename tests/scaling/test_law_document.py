@@ -44,6 +44,39 @@ def test_what_differs_is_never_joined(other: dict[str, Any]) -> None:
     assert {len(entry["points"]) for group in document["groups"] for entry in group["subjects"]} == {4}
 
 
+def test_laws_are_over_executed_flops() -> None:
+    """GIVEN kernels that skip a quarter THEN k is that of executed FLOPs, a third more, beside nominal ones."""
+    full = swept()
+    skipping = [
+        replace(
+            item,
+            cells={name: replace(cell, executed_flops=cell.flops * 0.75) for name, cell in item.cells.items()},
+        )
+        for item in full
+    ]
+    nominal, executed = (mlp_of(made(*items)) for items in (full, skipping))
+    k, more = (entry["two_term"]["marginal_pj_per_flop"]["value"] for entry in (nominal, executed))
+    assert more == pytest.approx(k / 0.75)
+    assert [point["nominal_flops"] for point in executed["points"]] == [p["flops"] for p in nominal["points"]]
+    assert made(*skipping)["flops"] == "executed"
+
+
+def test_runs_of_before_have_laws_over_nominal_flops() -> None:
+    """GIVEN cells without executed FLOPs THEN laws are fitted to nominal ones, and a note names their runs."""
+    before = [
+        replace(item, cells={name: replace(cell, executed_flops=None) for name, cell in item.cells.items()})
+        for item in swept()
+    ]
+    document = made(*before)
+    assert document["flops"] == "nominal"
+    assert mlp_of(document)["two_term"] == mlp_of(made(*swept()))["two_term"]
+    assert [note.code for note in document["notes"]] == ["executed-flops-not-recorded"]
+
+
+def mlp_of(document: dict[str, Any]) -> dict[str, Any]:
+    return next(entry for entry in document["groups"][0]["subjects"] if entry["subject"] == "mlp")
+
+
 def test_cells_and_sources_are_in_the_order_of_their_work() -> None:
     """Sources and each group's cells go from the least tokens in a pass to the most."""
     document = made(*reversed(swept()))

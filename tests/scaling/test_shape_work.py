@@ -29,28 +29,28 @@ def without_weights_alike(model: str, precision: str = "fp32"):
     return replace(load_model(model, precision=precision, device="cpu"), tokenizer=None)
 
 
-def really(loaded, workload, granularity="fine") -> Mapping[str, tuple[float, float, int]]:
-    """FLOPs, bytes and calls of each kind, from the model's weights and a real pass.
+def really(loaded, workload, granularity="fine") -> Mapping[str, tuple[float, float, int, float]]:
+    """FLOPs, bytes, calls and executed FLOPs of each kind, from the model's weights and a real pass.
 
     A kind that has components with and without others below them is told of the latter, as measured cells are.
     """
     tree = component_tree(loaded.model, loaded.adapter, granularity, kv_cache=workload.kv_cache is not None)
     captures = capture(tree, workload.inputs, ActivationStore())
     tree, _ = present(tree, captures)
-    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0, 0.0])
     above, leaves = {component.parent for component in tree}, {component.kind for component in tree.leaves()}
     for row in described_tree(tree, captures, workload.inputs):
         if row["name"] in above and row["kind"] in leaves:
             continue
-        for index, name in enumerate(("flops", "bytes", "calls")):
+        for index, name in enumerate(("flops", "bytes", "calls", "executed_flops")):
             sums[row["kind"]][index] += row[name]
-    return {kind: (flops, moved, int(calls)) for kind, (flops, moved, calls) in sums.items()}
+    return {kind: (flops, moved, int(calls), executed) for kind, (flops, moved, calls, executed) in sums.items()}
 
 
 def the_same(foreseen, real) -> None:
     assert set(foreseen) == set(real)
-    for kind, (flops, moved, calls) in real.items():
-        assert foreseen[kind].flops == flops, kind
+    for kind, (flops, moved, calls, executed) in real.items():
+        assert (foreseen[kind].flops, foreseen[kind].executed_flops) == (flops, executed), kind
         assert math.isclose(foreseen[kind].bytes, moved, rel_tol=BUFFERS.get(kind, CLOSE)), kind
         assert kind == "model" or foreseen[kind].calls == calls, kind
 

@@ -11,6 +11,7 @@ from energyscope.comparison.difference import ENERGIES, LATENCY, POWER
 from energyscope.comparison.parts import layers_of, mostly_invalid
 from energyscope.comparison.whole import SCORES, cells_of, evaluation_of, per_work, predictions_of
 from energyscope.intervals import from_entry, interval, not_negative
+from energyscope.reasons import reason
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import title_of
@@ -53,7 +54,10 @@ def all_runs(source: ComparedRuns) -> Content | None:
     ]
     columns = [Column("run", "Run"), Column("workload", "Workload")]
     columns += [Column(key, title, unit) for key, title, unit in _WORK]
-    table = Table([*columns, Column("verdict", "With the baseline")], rows, "Energy for a unit of work")
+    lacking = [str(row["run"]) for row in rows if row["FLOP"] is None]
+    notes = [f"Per FLOP: {reason('no-energy-per-flop').words} of {fmt.listed(lacking)}."] if lacking else []
+    columns.append(Column("verdict", "With the baseline"))
+    table = Table(columns, rows, "Energy for a unit of work", notes)
     keys = [key for key, _, _ in _WORK if any(row[key] for row in rows)]
     views = [View(bars(table, "run", key, colour="run"), table, {"per": key}) for key in keys]
     caption = "As measured; whiskers: 95 % intervals. Hollow: not comparable with the baseline."

@@ -188,7 +188,10 @@ class Answer:
         phase = self.subject.phase if self.subject else None
         faster = (change for change in self.changes if change.phase == phase and change.verdict == "saves")
         quickest = next((change for change in faster if not change.degrades), None)
-        flops, moved = (workload.number(name) if workload else None for name in ("flops", "bytes"))
+        flops, executed, moved = (
+            workload.number(name) if workload else None for name in ("flops", "executed_flops", "bytes")
+        )
+        flops = executed or flops
         return sentence(
             "run/cause.txt.j2",
             case=self.facts["case"],

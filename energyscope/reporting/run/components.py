@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from energyscope.reasons import reason
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import Content
-from energyscope.reporting.table import Column, Table
+from energyscope.reporting.table import Column, Row, Table
 from energyscope.runs import schema
 from energyscope.runs.tree import Node
 
@@ -66,9 +68,10 @@ def component_table(report: Report) -> Table:
         Column("power", "Power", "W", rank=7),
         Column("glue", "Overhead", "mJ", "what it does besides calling its parts", rank=9),
         Column("unexplained", "Unexplained", "mJ", rank=9),
-        Column("flops", "FLOPs", "FLOP", rank=9),
+        Column("flops", "FLOPs", "FLOP", "nominal: attention over the full square", rank=9),
+        Column("executed_flops", "Executed FLOPs", "FLOP", "without what causal kernels skip", rank=9),
         Column("bytes", "Bytes", "bytes", rank=9),
-        Column("pj_per_flop", "pJ/FLOP", "", rank=9),
+        Column("pj_per_flop", "pJ/FLOP", "", "for each executed FLOP", rank=9),
         Column("intensity", "FLOP/byte", "", rank=9),
         Column("pace", "Pace", hint="what sets it: the device, or launching from the host", rank=9),
         Column("grade", "Grade", "grade", rank=1),
@@ -81,12 +84,20 @@ def component_table(report: Report) -> Table:
         for node in workload.tree.nodes:
             by_source.setdefault(node.source, []).append(node)
         rows += [_row(source, nodes, workload.label if several else None) for source, nodes in by_source.items()]
-    return Table(columns, rows, "Every component").filled()
+    return Table(columns, rows, "Every component", notes_on_work(rows)).filled()
+
+
+def notes_on_work(rows: Sequence[Row]) -> list[str]:
+    """Return a note where rows have FLOPs and none has executed ones, as in runs that did not record them."""
+    known = [row["executed_flops"] for row in rows if row["flops"] is not None]
+    lacking = bool(known) and all(executed is None for executed in known)
+    return [reason("executed-flops-missing").words] if lacking else []
 
 
 def _row(source: str, nodes: list[Node], workload: str | None) -> dict[str, Any]:
     node = nodes[0]
-    energy, flops, moved = node.energy, node.number("flops"), node.number("bytes")
+    energy, moved = node.energy, node.number("bytes")
+    flops, executed = node.number("flops"), node.number("executed_flops")
     several = len(nodes) > 1
     return {
         "name": f"{source} (each of {len(nodes)})" if several else node.name,
@@ -103,9 +114,10 @@ def _row(source: str, nodes: list[Node], workload: str | None) -> dict[str, Any]
         "glue": node.glue,
         "unexplained": node.number("unexplained_mj"),
         "flops": flops,
+        "executed_flops": executed,
         "bytes": moved,
-        "pj_per_flop": energy.scaled(1e9 / flops) if energy and flops else None,
-        "intensity": flops / moved if flops and moved else None,
+        "pj_per_flop": energy.scaled(1e9 / executed) if energy and executed else None,
+        "intensity": (executed or flops) / moved if flops and moved else None,
         "pace": _PACE.get(str(node.flag("host_bound"))),
         "grade": str(node.row.get("quality")),
         "reasons": node.row.get("reasons"),

@@ -19,6 +19,7 @@ from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.charts.tree import flow, strip
 from energyscope.reporting.run import parts
+from energyscope.reporting.run.components import notes_on_work
 from energyscope.reporting.run.report import RUN, MeasuredWorkload, Report
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Row, Table
@@ -201,9 +202,10 @@ def efficiency(workload: MeasuredWorkload) -> Table:
     """Return what the work of each kind of leaf costs: joules for a FLOP and a byte, rates, and its pace."""
     columns = [
         Column("part", "Kind"),
-        Column("flops", "FLOPs", "FLOP", "matrix work of a pass or step"),
+        Column("flops", "FLOPs", "FLOP", "nominal matrix work of a pass or step"),
+        Column("executed_flops", "Executed FLOPs", "FLOP", "without what causal kernels skip"),
         Column("bytes", "Bytes", "bytes", "least traffic to memory"),
-        Column("pj_per_flop", "Energy per FLOP", "pJ"),
+        Column("pj_per_flop", "Energy per FLOP", "pJ", "for each executed FLOP"),
         Column("nj_per_byte", "Energy per byte", "nJ"),
         Column("flops_per_s", "Rate", "FLOP/s"),
         Column("bytes_per_s", "Traffic", "bytes/s"),
@@ -217,14 +219,17 @@ def efficiency(workload: MeasuredWorkload) -> Table:
     ]
     known = [row for row in rows if row is not None and (row["flops"] or row["bytes"])]
     known.sort(key=lambda row: -row["energy"].value)
-    return Table(columns, known, "Work and what it costs")
+    return Table(columns, known, "Work and what it costs", notes_on_work(known))
 
 
 def _work(kind: str, nodes: Sequence[Node]) -> dict[str, Any] | None:
     energy = sum_energy(nodes)
     if energy is None:
         return None
-    flops, moved, time_us = (sum_column(nodes, name) for name in ("flops", "bytes", "time_us"))
+    flops, executed, moved, time_us = (
+        sum_column(nodes, name) for name in ("flops", "executed_flops", "bytes", "time_us")
+    )
+    done = executed or flops
     flags = [node.flag("host_bound") for node in nodes]
     waits = sum(node.energy.value for node, flag in zip(nodes, flags, strict=True) if flag and node.energy)
     return {
@@ -232,12 +237,13 @@ def _work(kind: str, nodes: Sequence[Node]) -> dict[str, Any] | None:
         "kind": kind,
         "energy": energy,
         "flops": flops,
+        "executed_flops": executed,
         "bytes": moved,
-        "pj_per_flop": energy.scaled(1e9 / flops) if flops else None,
+        "pj_per_flop": energy.scaled(1e9 / executed) if executed else None,
         "nj_per_byte": energy.scaled(1e6 / moved) if moved else None,
-        "flops_per_s": flops / time_us * 1e6 if flops and time_us else None,
+        "flops_per_s": done / time_us * 1e6 if done and time_us else None,
         "bytes_per_s": moved / time_us * 1e6 if moved and time_us else None,
-        "intensity": flops / moved if flops and moved else None,
+        "intensity": done / moved if done and moved else None,
         "power": energy.value / time_us * 1e3 if time_us else None,
         "host": finite(waits / energy.value) if energy.value > 0 and None not in flags else None,
     }

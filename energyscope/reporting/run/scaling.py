@@ -47,7 +47,8 @@ def _law(group: Mapping[str, Any], laws: LawsOfRun, report: Report) -> dict[str,
     whole = next((subject for subject in group["subjects"] if subject.get("role") == "whole"), None)
     if not own or whole is None:
         return None
-    table, law = _cells(whole, str(group.get("phase")), own, report), whole.get("two_term") or {}
+    counted = str(laws.document.get("flops") or "nominal")
+    table, law = _cells(whole, str(group.get("phase")), own, report, counted), whole.get("two_term") or {}
     if not any(row["own"] for row in table.rows):
         return None
     fixed, slope = from_entry(law.get("fixed_mj")), from_entry(law.get("marginal_pj_per_flop"))
@@ -70,7 +71,9 @@ def _law(group: Mapping[str, Any], laws: LawsOfRun, report: Report) -> dict[str,
     }
 
 
-def _cells(whole: Mapping[str, Any], phase: str, shapes: Container[tuple[int, int]], report: Report) -> Table:
+def _cells(
+    whole: Mapping[str, Any], phase: str, shapes: Container[tuple[int, int]], report: Report, counted: str
+) -> Table:
     """Return the measured points of a law: the run's own are of its ``shapes`` and hold the energy it has now."""
     energies = [workload.energy.value for workload in report.every_workload if workload.energy]
     rows = []
@@ -85,7 +88,7 @@ def _cells(whole: Mapping[str, Any], phase: str, shapes: Container[tuple[int, in
         rows.append({"cell": shape, "flops": flops, "energy": energy, "own": own, **names})
     columns = [
         Column("cell", "Batch x tokens"),
-        Column("flops", "FLOPs", "FLOP"),
+        Column("flops", f"FLOPs, {counted}", "FLOP"),
         Column("energy", "Energy", "mJ"),
     ]
     return Table(columns, rows, "Cells of the law")

@@ -27,6 +27,7 @@ def method(laws: Laws) -> Content:
     data = {
         "command": laws.document.get("command"),
         "modelled": laws.modelled,
+        "flops": laws.flops,
         "roofline": any(fitted(subject.get("roofline")) for subject in subjects),
         "sizes": bool(laws.settings),
     }

@@ -90,7 +90,7 @@ def _law_table(laws: Laws, group: Entry) -> Table:
             "mJ",
             "before the first FLOP; of equal work, its mean",
         ),
-        Column("marginal_pj_per_flop", "Per FLOP", "pJ", "k: energy of each further FLOP"),
+        Column("marginal_pj_per_flop", "Per FLOP", "pJ", f"k: energy of each further {laws.flops} FLOP"),
         Column("pj_per_byte", "Per byte", "pJ", "of parts without FLOPs", rank=2),
         Column("r2", "R\u00b2", "", rank=4),
         Column(
@@ -105,7 +105,9 @@ def _law_table(laws: Laws, group: Entry) -> Table:
         Column("worst", "Worst", "share", rank=5),
     ]
     by = next((by for _, by, _ in medians(group)), None)
-    return Table(columns, [_law_row(subject, by) for subject in group["subjects"]], "Energy = E0 + k x FLOPs")
+    return Table(
+        columns, [_law_row(subject, by) for subject in group["subjects"]], f"Energy = E0 + k x {laws.flops} FLOPs"
+    )
 
 
 def _law_row(subject: Entry, by: str | None) -> dict[str, Any]:
@@ -156,9 +158,10 @@ def _points(laws: Laws, group: Entry) -> Table:
         Column("part", "Part"),
         Column("shape", "Cell"),
         Column("energy_mj", laws.energy, "mJ"),
-        Column("flops", "FLOPs", "FLOP"),
+        Column("flops", f"FLOPs, {laws.flops}", "FLOP"),
         Column("time_us", "Time", "us"),
         Column("residual", "Off the law", "change", "(measured - law) / measured"),
+        Column("nominal_flops", "FLOPs, nominal", "FLOP", "attention over the full square"),
         Column("bytes", "Bytes", "bytes"),
         Column("calls", "Calls", "count"),
         Column("static_mj", "Idle", "mJ", "idle power x time"),
@@ -175,7 +178,8 @@ def _points(laws: Laws, group: Entry) -> Table:
             noisy = subject.get("role") == "whole" and shape_of(point) in weak
             shape = shape_name(point, group.get("phase"))
             fit = {"shape": shape, "residual": residual, "roofline": off, "limit": limit, "noisy": noisy}
-            rows.append(cells_of(point, **named(subject), **fit))
+            nominal = point.get("nominal_flops") if laws.flops == "executed" else None
+            rows.append(cells_of(point, **named(subject), **fit, nominal_flops=nominal))
     return Table(columns, rows, "Every part in every cell")
 
 
@@ -222,7 +226,8 @@ def _plane(
 ) -> View:
     columns = table.columns[:6] if series == "kind" else [Column("group", "Group"), *table.columns[:6]]
     cells = Table(columns, rows)
-    axes = Axis("flops", "FLOPs of a pass or step", log=True), Axis("energy_mj", log=True)
+    title = f"{table.column('flops').title}, of a pass or step"
+    axes = Axis("flops", title, log=True), Axis("energy_mj", log=True)
     return View(plane(cells, *axes, series=series, lines=Table(columns, lines), height=250), cells, when)
 
 

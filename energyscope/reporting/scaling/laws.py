@@ -82,6 +82,11 @@ class Laws:
         return "Energy (MODELLED)" if self.modelled else "Energy"
 
     @property
+    def flops(self) -> str:
+        """Which FLOPs laws count: ``executed`` or ``nominal``; documents of before did not distinguish them."""
+        return str(self.document.get("flops") or "nominal")
+
+    @property
     def models(self) -> list[str]:
         """The models that were measured."""
         return list(dict.fromkeys(str(source.get("model")) for source in self.document["sources"]))

@@ -89,7 +89,7 @@ def _sizes(laws: Laws, shapes: Sequence[Entry]) -> Table:
         Column("layers", "Layers", "count", rank=6),
         Column("energy_per_token_mj", f"{laws.energy} per token", "mJ"),
         Column("pj_per_parameter_token", "Per parameter and token", "pJ", rank=3),
-        Column("pj_per_flop", "Per FLOP", "pJ", rank=4),
+        Column("pj_per_flop", "Per FLOP", "pJ", f"for each {laws.flops} FLOP", rank=4),
         Column("energy_mj", laws.energy, "mJ", "of a pass or step", rank=5),
         Column("time_us", "Time", "us", rank=2),
         Column("power", "Power", "W", rank=7),
