@@ -51,7 +51,7 @@ class SimulatedBoard:
     host stalls: the calls take ``stall`` longer, idle meanwhile.
 
     A load whose mean power would be above ``power_limit_w`` runs at lower clocks, at which it draws just that:
-    power above idle goes with the cube of the clock. A pause between calls draws ``pause_w``. ``counts`` says
+    power above idle goes with the cube of the clock. A pause between calls draws ``pause_w``. ``gpm`` says
     that it has counters of what it is busy with.
     """
 
@@ -69,7 +69,7 @@ class SimulatedBoard:
     temperature_c: float = 50.0
     throttle: int = 0
     power_limit_w: float = 700.0
-    counts: bool = False
+    gpm: bool = False
     seed: int = 0
 
 
@@ -217,7 +217,7 @@ class SimulatedGpu:
             {"after_s": float(after), "energy_mj": float(energy), **self._state(float(after))}
             for after, energy in zip(ticks.after_s, ticks.energy_mj, strict=True)
         ]
-        if self.board.counts:
+        if self.board.gpm:
             self._idle_until_now()
             for before, state in itertools.pairwise(states):
                 state["activity"] = self._activity(before["after_s"], state["after_s"])

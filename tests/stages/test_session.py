@@ -439,7 +439,7 @@ def activity_of(row):
 
 @pytest.fixture
 def counting_gpu():
-    return SimulatedGpu(SimulatedSensor(), SimulatedBoard(counts=True))
+    return SimulatedGpu(SimulatedSensor(), SimulatedBoard(gpm=True))
 
 
 def test_each_component_has_its_own_activity(counting_gpu):
@@ -472,7 +472,7 @@ def test_restoring_inputs_is_not_in_the_activity(counting_gpu):
 
 def test_a_host_that_stalls_is_in_the_activity():
     """GIVEN a host that holds every call up THEN the row says that the board waits: that takes energy too."""
-    gpu = SimulatedGpu(SimulatedSensor(), SimulatedBoard(counts=True, stalls=1.0, stall=3.0))
+    gpu = SimulatedGpu(SimulatedSensor(), SimulatedBoard(gpm=True, stalls=1.0, stall=3.0))
     session = measure(gpu, {**ROUNDS, "node:a": [replace(CALL, activity=BUSY)]})
     assert session.row("a").tensor_activity == pytest.approx(0.2, rel=0.02)
     assert session.row("a").limited_by == "waiting"
