@@ -58,6 +58,7 @@ class Shape:
     unexplained_share: float = 0.02
     old: bool = False  # as a version wrote it that knew neither work nor other methods
     execution: str = "eager"
+    activity: bool = False  # measured on a board with GPM counters: linears by tensor cores, the rest waits
     rename: Callable[[str], str] = str
     benchmark: bool | Bench = False  # True is Bench(): four precisions, one shape, perplexity
     profile: bool = True  # False: a run of which only the benchmark (and what is asked for) has results
@@ -236,6 +237,10 @@ def _add_work(row: EnergyRow, model: EnergyRow, shape: Shape) -> None:
     row.naive_mj = None if shape.modelled else row.energy_mj * (0.9 if row.kind == "lm_head" else 1.002)
     row.differential_mj = row.energy_mj * 0.99
     row.host_bound, row.clock_mhz = (row.kind == "norm", None if shape.modelled else 1980.0)
+    if shape.activity:
+        row.sm_activity, row.cuda_core_activity, row.dram_activity = 0.9, 0.1, 0.3
+        row.tensor_activity = 0.05 if plain else 0.7
+        row.limited_by = "waiting" if plain else "tensor cores"
 
 
 def impact_rows(rows: list[EnergyRow], shape: Shape) -> list[ImpactRow]:

@@ -294,6 +294,20 @@ def test_the_host_stalls_in_a_share_of_the_windows():
     assert np.mean([window[0] > 50 for window in taken]) == pytest.approx(0.1, abs=0.05)
 
 
+def test_a_board_with_gpm_counters_says_what_it_is_busy_with():
+    """GIVEN calls with known shares, one of them idle, THEN states hold their means, 0 outside; else nothing."""
+    round_ = [SimulatedCall(16.0, 60.0, activity={"sm": 0.9, "dram": 0.6}), SimulatedCall(4.0, 30.0)]
+    gpu = SimulatedGpu(board=SimulatedBoard(gpm=True))
+    calls = gpu.run(round_, 1.0)
+    gpu.sleep(1.0)
+    begin, end = calls.time_s[[0, -1]]
+    during, after = gpu.states(begin, end), gpu.states(end + 0.15, gpu.now())
+    assert [state["activity"]["sm"] for state in during[1:]] == pytest.approx([0.6] * (len(during) - 1))
+    assert [state["activity"]["dram"] for state in during[1:]] == pytest.approx([0.4] * (len(during) - 1))
+    assert {state["activity"]["sm"] for state in after[1:]} == {0.0}
+    assert not any("activity" in state for state in SimulatedGpu().states(0.0, np.inf))
+
+
 def test_bystanders_are_what_a_test_says():
     """A test that wants other users of the GPU names them."""
     gpu = SimulatedGpu()

@@ -14,6 +14,7 @@ from typing import Any
 from energyscope.accounting.closure import Sources, closures, differentials, outermost
 from energyscope.accounting.measured import Measured, measure
 from energyscope.accounting.records import CLOCKS_APART, MODEL, POWER_CAP, Entry, beside_bystanders, windows
+from energyscope.metering.activity import Activity, limited_by
 from energyscope.metering.grades import grade
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import EnergyRow
@@ -138,6 +139,7 @@ def _figures(measured: Measured | None, calls: float) -> dict[str, Any]:
     """Return the measured columns, per forward pass."""
     if measured is None:
         return dict.fromkeys(REQUIRED_FIGURES)
+    activity = measured.activity or Activity()
     devices = ["" if energy_mj is None else f"{energy_mj * calls:.6g}" for energy_mj in measured.devices_mj]
     return {
         "energy_mj": times(measured.energy.mean, calls),
@@ -155,6 +157,12 @@ def _figures(measured: Measured | None, calls: float) -> dict[str, Any]:
         "host_bound": measured.host_bound,
         "clock_mhz": measured.clock_mhz,
         "devices_mj": ";".join(devices) or None,
+        "sm_activity": activity.sm,
+        "tensor_activity": activity.tensor,
+        "cuda_core_activity": activity.cuda_cores,
+        "dram_activity": activity.dram,
+        "memory_power_w": activity.memory_w,
+        "limited_by": limited_by(activity),
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from energyscope.accounting.records import HOST_BOUND, Entry, any_bits, windows
+from energyscope.metering.activity import Activity, mean_activity
 from energyscope.metering.interval import Estimate, combine, spread
 from energyscope.reasons import Reason, reason
 from energyscope.unknown import mean, minus
@@ -20,7 +21,7 @@ UNKNOWN = Estimate(None, None, None, 0)
 class Measured:
     """One target's figures per call, over its windows: energies in mJ, time in us.
 
-    ``power_w`` and ``clock_mhz`` are means. ``empty`` says that it launches no work on the device at all.
+    ``power_w``, ``clock_mhz`` and ``activity`` are means. ``empty`` says that it launches no work on the device.
     ``guard`` holds what disturbed a window, ``reasons`` what else a reader should know.
     """
 
@@ -36,6 +37,7 @@ class Measured:
     passes: int = 0
     spread: float | None = None
     waited_share: float | None = None
+    activity: Activity | None = None
     empty: bool = False
     devices_mj: list[float | None] = field(default_factory=list)
     guard: list[str] = field(default_factory=list)
@@ -73,6 +75,8 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
     dynamic = [minus(energy, idle) for energy, idle in zip(energies, static, strict=True)]
     floor = mean([entry["window"].get("timing_share") for entry in final]) or 0.0
     devices = [entry["devices"] for entry in final if "devices" in entry]
+    activities = [entry["window"].get("activity") for entry in final]
+    activity = mean_activity([Activity(**shares) if shares else None for shares in activities])
     return Measured(
         energy=combine(energies, first=first, floor=floor),
         static=combine(static, first=first),
@@ -86,12 +90,14 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
         passes=len(final),
         spread=spread(_column(original, "energy_mj")),
         waited_share=mean([entry.get("waited_share") for entry in final]),
+        activity=activity,
         devices_mj=[mean(device) for device in zip(*devices, strict=True)],
         guard=_sorted_union([*(entry.get("guard") or ()), *_beating(final)] for entry in final),
         reasons=[
             *_sorted_union([entry["window"]["reason"]] for entry in final),
             *([reason("retaken-windows", windows=again)] if (again := len(taken) - len(final)) else []),
             *([reason("replayed-with-pauses")] if paused else []),
+            *([activity.reason] if activity and activity.reason else []),
             *unavailable,
         ],
     )

@@ -45,7 +45,7 @@ def mean_of(values: Sequence[float | None], *, floor: float = 0.0) -> Interval |
 
 def joined(entry: Entry) -> Window:
     """Return the window of a journal entry, over all devices."""
-    return sum_windows([Window(**record) for record in entry["windows"]])
+    return sum_windows([Window.from_record(record) for record in entry["windows"]])
 
 
 def mean_window(windows: Sequence[Window]) -> dict[str, Any]:

@@ -6,9 +6,11 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+from energyscope.metering.activity import activity_of, busiest, without
 from energyscope.metering.meter import Meter, Reading
 from energyscope.metering.ticks import Calls, mean_power
 from energyscope.metering.window import Window, estimate_window
@@ -48,7 +50,10 @@ class MeterGroup:
         """Return each device's window of one replay, in the order of the meters."""
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
         return [
-            estimate_window(meter.ticks(begin - LOOK_BACK_S, end), calls, settle_s=meter.settle_s)
+            replace(
+                estimate_window(meter.ticks(begin - LOOK_BACK_S, end), calls, settle_s=meter.settle_s),
+                activity=activity_of(meter.states(begin, end), begin, end),
+            )
             for meter in self.meters
         ]
 
@@ -102,6 +107,7 @@ def sum_windows(windows: Sequence[Window]) -> Window:
         seconds=windows[0].seconds,
         reason=join(sorted({window.reason for window in windows if window.reason})) or None,
         timing_share=_timing_share(windows, energy),
+        activity=busiest([window.activity for window in windows]),
     )
 
 
@@ -124,6 +130,7 @@ def subtract_window(both: Window, rest: Window) -> Window:
         seconds=both.seconds + rest.seconds,
         reason=reason("nothing-left") if nothing_left else both.reason or rest.reason,
         timing_share=_timing_share([both, rest], energy),
+        activity=without(both.activity, rest.activity, both.time_us, rest.time_us),
     )
 
 

@@ -23,7 +23,7 @@ from energyscope.reasons import Reason, reason
 
 FIRST_TICKS_S = 1.0
 FIRST_TICKS_TIMEOUT_S = 15.0
-PIPE_BYTES = 1 << 20  # some five minutes of readings: nobody needs to read them during a window
+PIPE_BYTES = 1 << 20  # some three minutes of readings: nobody needs to read them during a window
 ENDING_S = 2.0
 
 Record = dict[str, Any]
@@ -147,7 +147,10 @@ class WatchedMeter(ABC):
 
     def _drain(self) -> None:
         for record in self._watcher.drain():
-            self.records.append(self._completed(record))
+            if "activity" in record:  # it belongs to the tick before
+                self.records[-1].update(record)
+            else:
+                self.records.append(self._completed(record))
 
     def _completed(self, record: Record) -> Record:
         """Return a record with ``energy_mj`` and ``reset``; ``records`` holds the ones before it."""

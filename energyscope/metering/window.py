@@ -15,11 +15,14 @@ instead would be off by up to a whole tick at either side.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from energyscope.metering.activity import Activity
 from energyscope.metering.ticks import (
     MAXIMUM_W,
     MINIMUM_TICKS,
@@ -43,6 +46,7 @@ class Window:
     ``naive_mj`` is the counter's plain difference at the window's own ends. ``timing_share`` is the relative
     standard deviation of the energy that the ticks alone make, by the uncertainty of their times and the steps
     of the counter; ``power_spread`` that of the power from tick to tick (None below three intervals).
+    ``activity`` is what the device was busy with.
     """
 
     energy_mj: float | None
@@ -55,6 +59,13 @@ class Window:
     reason: str | None = None
     timing_share: float | None = None
     power_spread: float | None = None
+    activity: Activity | None = None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Return a window as a journal holds it."""
+        activity = record.get("activity")
+        return cls(**{**record, "activity": Activity(**activity) if activity else None})
 
 
 def estimate_window(ticks: Ticks, calls: Calls, *, settle_s: float = 0.0, maximum_w: float = MAXIMUM_W) -> Window:

@@ -28,6 +28,10 @@ WORDS: dict[str, str] = {
     "other-process": "process {pid} also uses this GPU",
     "own-process-hidden": "the GPU's process list hides this process (a container?): "
     "other users are detected by load and memory",
+    # why it is not known what the GPU was busy with
+    "activity-not-sampled": "what the GPU was busy with is unknown: no two samples in {seconds:in s} of replay",
+    "activity-unknown": "what the GPU was busy with is unknown: {why}",
+    "memory-power-unknown": "the power of the GPU's memory is unknown: {why}",
     # what to know of a row
     "kind-mean": "mean of its kind over {layers:count layer}",
     "launches-nothing": "launches no work on the device",

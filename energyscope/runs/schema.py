@@ -47,6 +47,12 @@ class EnergyRow:
     ``context_length`` of a decode step is the tokens in its KV cache, which is ``dynamic`` or ``static``
     (``kv_cache``; None: a pass without). ``waiting_mj`` is the part of ``energy_mj`` that devices took on which
     the component does not run.
+
+    ``sm_activity`` is the share of SMs (0 to 1) that had work while it was replayed; ``tensor_activity``,
+    ``cuda_core_activity`` (the busiest of the SMs' other pipes) and ``dram_activity`` are shares of each part's
+    peak, and ``memory_power_w`` is the power of the memory. ``limited_by`` is the part nearest to its peak
+    (``tensor cores``, ``CUDA cores`` or ``memory``), or ``waiting`` where none is at 40 %. All are None where the
+    board has no such counters; the notes of ``sensor`` in ``run.json`` say why.
     """
 
     component: str
@@ -100,6 +106,12 @@ class EnergyRow:
     kv_cache: str | None = None
     waiting_mj: float | None = None
     executed_flops: float | None = None
+    sm_activity: float | None = None
+    tensor_activity: float | None = None
+    cuda_core_activity: float | None = None
+    dram_activity: float | None = None
+    memory_power_w: float | None = None
+    limited_by: str | None = None
 
 
 @dataclass(kw_only=True)

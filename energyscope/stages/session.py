@@ -192,7 +192,7 @@ class Session:
             self.keep({"pass": number, **readings})
 
     def _measure(self, target: Target, number: int, steps: _Steps, *, last: bool = False) -> None:
-        """Take a target's window; in its ``last`` ones no pauses begin, since one window with them says nothing."""
+        """Take a target's window; in its ``last`` ones no pauses begin: one window with them says nothing."""
         steps.next(target.key)
         if target.key in self._unavailable:
             return

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
+from energyscope.metering.activity import SHARES
 from energyscope.metering.meter import Reading
 from energyscope.metering.ticks import Array, Calls, Ticks, sensor_facts
 from energyscope.reasons import reason
@@ -29,11 +31,13 @@ class SimulatedCall:
 
     One that takes no time launches no work at all. ``shape`` are its stretches of even power, as shares of its
     time and of its energy.
+    ``activity`` holds the shares (0 to 1) of `Activity` during the call; those that are not in it are 0.
     """
 
     energy_mj: float
     time_us: float
     shape: tuple[tuple[float, float], ...] = EVEN_POWER
+    activity: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __call__(self) -> None:
         return None
@@ -47,15 +51,16 @@ class SimulatedCall:
     def then(self, other: SimulatedCall) -> SimulatedCall:
         """Return both calls, one after the other, as one."""
         energy_mj, time_us = self.energy_mj + other.energy_mj, self.time_us + other.time_us
-        return SimulatedCall(
-            energy_mj,
-            time_us,
-            tuple(
-                (time * call.time_us / time_us, energy * call.energy_mj / energy_mj)
-                for call in (self, other)
-                for time, energy in call.shape
-            ),
+        shape = tuple(
+            (time * call.time_us / time_us, energy * call.energy_mj / energy_mj)
+            for call in (self, other)
+            for time, energy in call.shape
         )
+        busy: dict[str, float] = {}
+        for call in (self, other):
+            for key, share in call.activity.items():
+                busy[key] = busy.get(key, 0.0) + share * call.time_us / time_us
+        return SimulatedCall(energy_mj, time_us, shape, busy)
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ class SimulatedBoard:
     host stalls: the calls take ``stall`` longer, idle meanwhile.
 
     A load whose mean power would be above ``power_limit_w`` runs at lower clocks, at which it draws just that:
-    power above idle goes with the cube of the clock. A pause between calls draws ``pause_w``.
+    power above idle goes with the cube of the clock. A pause between calls draws ``pause_w``. ``gpm`` says
+    that it has counters of what it is busy with.
     """
 
     idle_w: float = 100.0
@@ -85,6 +91,7 @@ class SimulatedBoard:
     temperature_c: float = 50.0
     throttle: int = 0
     power_limit_w: float = 700.0
+    gpm: bool = False
     seed: int = 0
 
 
@@ -116,6 +123,7 @@ class SimulatedGpu:
         self._random = np.random.default_rng(self.board.seed)
         self._surge_s = 0.0  # how much longer a load draws the transient
         self._clocks: list[tuple[float, float]] = [(begin_s, 1.0)]  # from when on (s), share of the full clock
+        self._busy = {key: PowerTrace(begin_s) for key in SHARES}  # shares, where a power trace has watts
         self.sleep(PERIODS_A_WINDOW * self.sensor.period_s)
         self._counted = self.sensor.counted(self._energy_j, begin_s)
         self._watch = Watch(self.sensor, begin_s, self._counted)
@@ -154,14 +162,25 @@ class SimulatedGpu:
         power *= 1 + self.board.drift * (self.now() - self._begin_s) / 60
         pace = 1 + self.board.time_noise * self._random.standard_normal()
         waits = self._stall()
-        pattern = []
+        pattern: list[tuple[float, float]] = []
         for call in work:
             pattern += call.stretches(power, pace)
             pattern += [(waits * pace * call.time_us / 1e6, self.board.idle_w)] if waits else []
         self._clocks.append((self.now(), clock))
+        begin = self._idle_until_now()
         calls = self._play(pattern, *_chunks(work, seconds, pace * (1 + waits)))
         self._clocks.append((self.now(), 1.0))
+        total_us = sum(call.time_us for call in work)
+        for key, trace in self._busy.items():
+            mean = sum(call.activity.get(key, 0.0) * call.time_us for call in work) / total_us
+            trace.extend(self.now() - begin, mean / (1 + waits))
         return calls
+
+    def _idle_until_now(self) -> float:
+        """Note that nothing was busy since the last load; return the time."""
+        for trace in self._busy.values():
+            trace.extend(self.now() - trace.end_s, 0.0)
+        return self.now()
 
     def _with_pauses(self, round_: Sequence[SimulatedCall], rest_s: float) -> list[SimulatedCall]:
         energy_mj, time_us = self.board.pause_w * rest_s * 1e3, rest_s * 1e6
@@ -179,7 +198,7 @@ class SimulatedGpu:
         for call in work:
             idle_mj = idle_w * call.time_us / 1e3
             energy_mj = (idle_mj + (call.energy_mj - idle_mj) * clock**3) / clock
-            slower.append(SimulatedCall(energy_mj, call.time_us / clock, call.shape))
+            slower.append(SimulatedCall(energy_mj, call.time_us / clock, call.shape, call.activity))
         return slower, clock
 
     def _stall(self) -> float:
@@ -215,10 +234,22 @@ class SimulatedGpu:
 
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
         ticks = self.ticks(begin_s, end_s)
-        return [
+        states = [
             {"after_s": float(after), "energy_mj": float(energy), **self._state(float(after))}
             for after, energy in zip(ticks.after_s, ticks.energy_mj, strict=True)
         ]
+        if self.board.gpm:
+            self._idle_until_now()
+            for before, state in itertools.pairwise(states):
+                state["activity"] = self._activity(before["after_s"], state["after_s"])
+        return states
+
+    def _activity(self, begin_s: float, end_s: float) -> dict[str, float]:
+        means = {
+            key: float(np.diff(trace.energy_j(np.array([begin_s, end_s])))[0]) / (end_s - begin_s)
+            for key, trace in self._busy.items()
+        }
+        return {"begin_s": begin_s, "end_s": end_s, **means}
 
     def _state(self, time_s: float) -> dict[str, Any]:
         board = self.board

@@ -150,6 +150,34 @@ def test_heat_and_clocks_lower_the_grade():
     assert clocks.values["change"] == pytest.approx(1700 / 1980 - 1, abs=1e-3)
 
 
+def test_activity_is_the_mean_over_windows_whatever_the_calls():
+    """Shares are not per call: their means stand in the row, with the part that limits it."""
+    shares = {"sm": 0.9, "tensor": 0.1, "cuda_cores": 0.2, "dram": 0.7, "memory_w": 60.0, "reason": None}
+    entries = five_of_each(ENERGY)
+    for window, dram in zip(
+        [item for item in entries if item["subject"] == "node:wte"], (0.6, 0.8) * 3, strict=False
+    ):
+        window["window"]["activity"] = {**shares, "dram": dram}
+    header = {**COMMON, "tree": tree_with("wte", calls=3), "subjects": SUBJECTS}
+    rows = {row.component: row for row in attribute(header, entries, 100.0).rows}
+    row = rows["wte"]
+    assert (row.sm_activity, row.dram_activity) == pytest.approx((0.9, 0.68))
+    assert (row.limited_by, row.memory_power_w) == ("memory", 60.0)
+    assert rows["h.0.attn"].limited_by is None
+
+
+def test_a_row_says_why_its_activity_is_unknown():
+    """GIVEN windows too short for the board's counters THEN the row has that reason, and its grade stays."""
+    why = reason("activity-not-sampled", seconds=0.08)
+    entries = five_of_each(ENERGY)
+    for window in entries:
+        window["window"]["activity"] = {"reason": why}
+    rows = attribute({**COMMON, "tree": TREE, "subjects": SUBJECTS}, entries, 100.0).rows
+    row = next(row for row in rows if row.component == "wte")
+    assert (row.sm_activity, row.quality) == (None, "A")
+    assert split(row.reasons) == [why]
+
+
 def test_shares_and_proportional_attribution():
     """Shares are of the measured parent and model; time-proportional energy is the time share x the model."""
     _, rows = books()

@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 enum { MAX_GPUS = 8, MAX_EVENTS = 512, MAX_PROCESSES = 16, MAX_KEYS = 64 };
-enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, UNKNOWN = 999 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7 };
+enum { VERSION_MISMATCH = 25, UNKNOWN = 999 };
 
 typedef struct { int gpu; double at; char key[MAX_KEYS]; double value; } Event;
 typedef struct { int gpu; unsigned pid; double mib; } Process;
@@ -30,6 +31,11 @@ typedef struct {
     uint32_t type, result;
     Value value;
 } FieldValue;
+
+typedef struct { unsigned version, supported; } GpmSupport;
+typedef struct { int gpu; double time; } GpmSample; /* opaque to the binding */
+typedef struct { unsigned number; uint32_t result; double value; const char *names[3]; } GpmMetric;
+typedef struct { unsigned version, count; GpmSample *first, *second; GpmMetric metrics[]; } GpmMetrics;
 
 static Device devices[MAX_GPUS];
 static Event events[MAX_EVENTS];
@@ -386,6 +392,14 @@ int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void *slice, void **handle) {
     return OK;
 }
 
+/* `memory_w` is the memory's part of the power; `ignores_scope` is a driver that answers with the whole of it. */
+static double field_mw(int gpu, const FieldValue *value) {
+    const char *window_key = value->field == 186 ? "instant_s" : "average_s";
+    double whole = mean_power_mw(gpu, window_key, value->field == 186 ? 0.1 : 1.0);
+    if (value->scope != 2 || value_now(gpu, "ignores_scope", 0) > 0) return whole;
+    return 1e3 * value_now(gpu, "memory_w", -1);
+}
+
 int nvmlDeviceGetFieldValues(void *handle, int count, FieldValue *values) {
     ON_GPU(gpu, handle);
     for (int i = 0; i < count; i++) {
@@ -393,9 +407,63 @@ int nvmlDeviceGetFieldValues(void *handle, int count, FieldValue *values) {
         snprintf(key, sizeof key, "field%u", values[i].field);
         values[i].result = (uint32_t)failing(gpu, key);
         values[i].type = 1; /* unsigned int */
-        if (values[i].field == 185) values[i].value.ui = (unsigned)mean_power_mw(gpu, "average_s", 1.0);
-        else if (values[i].field == 186) values[i].value.ui = (unsigned)mean_power_mw(gpu, "instant_s", 0.1);
-        else values[i].result = NOT_SUPPORTED;
+        double milliwatts = values[i].field == 185 || values[i].field == 186 ? field_mw(gpu, &values[i]) : -1;
+        if (milliwatts < 0) values[i].result = NOT_SUPPORTED;
+        else values[i].value.ui = (unsigned)milliwatts;
+    }
+    return OK;
+}
+
+/* ---- GPM: a sample is its time; a metric is the mean of `gpmN` (percent) between two of them ---- */
+
+int nvmlGpmQueryDeviceSupport(void *handle, GpmSupport *support) {
+    ON_DEVICE(gpu, handle);
+    if (support->version != 1) return VERSION_MISMATCH;
+    support->supported = value_now(gpu, "gpm", 0) > 0;
+    return OK;
+}
+
+int nvmlGpmSampleAlloc(GpmSample **sample) {
+    *sample = calloc(1, sizeof **sample);
+    return *sample ? OK : UNKNOWN;
+}
+
+int nvmlGpmSampleFree(GpmSample *sample) {
+    free(sample);
+    return OK;
+}
+
+int nvmlGpmSampleGet(void *handle, GpmSample *sample) {
+    ON_GPU(gpu, handle);
+    if (value_now(gpu, "gpm", 0) <= 0) return NOT_SUPPORTED;
+    *sample = (GpmSample){gpu, now_s()};
+    return OK;
+}
+
+static double mean_value(int gpu, const char *key, double begin, double end) {
+    double sum = 0, from = begin;
+    while (from < end) {
+        double next = end;
+        for (int i = 0; i < event_count; i++)
+            if (events[i].gpu == gpu && events[i].at > from && events[i].at < next) next = events[i].at;
+        sum += value_at(gpu, key, from, 0) * (next - from);
+        from = next;
+    }
+    return sum / (end - begin);
+}
+
+int nvmlGpmMetricsGet(GpmMetrics *query) {
+    refresh();
+    if (query->version != 1) return VERSION_MISMATCH;
+    const GpmSample *first = query->first, *second = query->second;
+    int failure = failing(first->gpu, __func__);
+    if (failure) return failure;
+    if (first->gpu != second->gpu || second->time - first->time < 0.1) return INVALID;
+    for (unsigned i = 0; i < query->count; i++) {
+        char key[MAX_KEYS];
+        snprintf(key, sizeof key, "gpm%u", query->metrics[i].number);
+        query->metrics[i].result = (uint32_t)failing(first->gpu, key);
+        query->metrics[i].value = mean_value(first->gpu, key, first->time, second->time);
     }
     return OK;
 }

@@ -30,11 +30,11 @@ def test_it_bounds_what_the_samples_keep(period_us):
 
 @pytest.mark.parametrize("period_us", np.geomspace(50, 50_000, 31))
 def test_a_detuned_pause_brings_work_out_of_step(period_us):
-    """GIVEN periods from 50 us to 50 ms THEN with a pause, shorter than an interval, the work keeps below 2.5 %."""
+    """GIVEN periods from 50 us to 50 ms THEN with a pause, shorter than an interval, it keeps below 5 %."""
     period_s = period_us / 1e6
     pause_s = detuned_pause(period_s, INTERVAL_S, SECONDS)
     assert 0 <= pause_s <= INTERVAL_S
-    assert let_through(period_s + pause_s) < 0.025 < ALIASING
+    assert let_through(period_s + pause_s) < ALIASING
 
 
 def test_a_pause_is_no_shorter_than_asked():

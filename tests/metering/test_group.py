@@ -111,6 +111,17 @@ def test_each_devices_window_is_its_own():
     assert [window.power_w for window in windows] == pytest.approx([100, 300], rel=0.01)
 
 
+def test_of_two_devices_the_one_that_works_says_what_limits():
+    """GIVEN one device that works while another idles THEN each window has its own, and the sum the busy one's."""
+    board = SimulatedBoard(gpm=True)
+    working, waiting = SimulatedGpu(board=board), SimulatedGpu(board=board)
+    calls = working.run([SimulatedCall(16.0, 50.0, activity={"sm": 0.9, "tensor": 0.7})], 1.0)
+    waiting.sleep(working.now() - waiting.now())
+    windows = MeterGroup([waiting, working]).windows(calls)
+    assert [window.activity.sm for window in windows] == pytest.approx([0.0, 0.9])
+    assert sum_windows(windows).activity == windows[1].activity
+
+
 def test_windows_wait_for_the_sensor_to_settle():
     """GIVEN a sensor that lags and averages THEN its early ticks, still of the idle time, are not used."""
     gpu = SimulatedGpu(SimulatedSensor(period_s=0.05, lag_s=0.1, averaging_s=0.3), SimulatedBoard(idle_w=50))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from energyscope.metering.activity import Activity
 from energyscope.metering.interval import spread
 from energyscope.metering.ticks import Calls, Ticks
 from energyscope.metering.window import Window, estimate_window
@@ -262,5 +264,11 @@ def test_windows_of_earlier_journals_still_load():
     """A window that was journalled before the newer fields existed loads, with them unknown."""
     kept = {"energy_mj": 1.0, "time_us": 2.0, "power_w": 3.0, "naive_mj": None, "ticks": 4, "calls": 5,
             "seconds": 0.4, "reason": None}  # fmt: skip
-    assert Window(**kept).timing_share is None
-    assert Window(**kept).power_spread is None
+    assert Window.from_record(kept) == Window(**kept)
+    assert (Window(**kept).timing_share, Window(**kept).power_spread, Window(**kept).activity) == (None,) * 3
+
+
+def test_a_journalled_window_comes_back_as_it_was():
+    """What the board was busy with comes back too, from JSON."""
+    kept = dataclasses.replace(window(SimulatedCounter()), activity=Activity(0.9, 0.7, 0.1, 0.2, 60.0))
+    assert Window.from_record(json.loads(json.dumps(dataclasses.asdict(kept)))) == kept

@@ -6,6 +6,7 @@ import pytest
 from run_builder import Shape, build_run
 
 from energyscope.intervals import Interval
+from energyscope.reporting.charts.data import shown_columns
 from energyscope.reporting.run import parts
 from energyscope.reporting.run.report import Report
 
@@ -87,6 +88,35 @@ def test_a_part_known_to_no_better_than_ten_percent_is_noisy(tree):
     rows = by_kind(parts.blocks(tree, modelled=False))
     assert rows["attention"]["noisy"]
     assert not rows["mlp"]["noisy"]
+
+
+def test_parts_say_what_limited_them(tmp_path):
+    """GIVEN a board with counters, THEN each kind has its limit, in tooltips too; overhead has none."""
+    tree = Report(build_run(tmp_path / "run", Shape(activity=True))).main.tree
+    table = parts.blocks(tree, modelled=False)
+    rows = by_kind(table)
+    assert (rows["mlp"]["limited_by"], rows["norm"]["limited_by"]) == ("tensor cores", "waiting")
+    assert rows["overhead"].get("limited_by") is None
+    assert "limited_by" in [column.key for column in shown_columns(table)]
+
+
+def test_like_components_are_limited_as_they_are_together(tmp_path):
+    """GIVEN norms of which one takes much longer and reads memory, THEN memory limits them over their time."""
+    tree = Report(build_run(tmp_path / "run", Shape(activity=True))).main.tree
+    norms = [node for node in tree.nodes if node.kind == "norm"]
+    norms[0].row.update(time_us=99 * sum(node.number("time_us") for node in norms[1:]), dram_activity=0.8)
+    together = parts.activity(norms)
+    assert together.dram == pytest.approx(0.8 * 0.99 + 0.3 * 0.01)
+    assert by_kind(parts.blocks(tree, modelled=False))["norm"]["limited_by"] == "memory"
+
+
+def test_one_component_without_counters_leaves_the_limit_of_all_unknown(tmp_path):
+    """GIVEN one norm whose activity is unknown, THEN no word is made of the others'; nor is any in older runs."""
+    tree = Report(build_run(tmp_path / "run", Shape(activity=True))).main.tree
+    next(node for node in tree.nodes if node.kind == "norm").row.update(dram_activity=None)
+    assert by_kind(parts.blocks(tree, modelled=False))["norm"]["limited_by"] is None
+    table = parts.blocks(Report(build_run(tmp_path / "older")).main.tree, modelled=False)
+    assert "limited_by" not in [column.key for column in table.filled().columns]
 
 
 def test_modelled_joules_say_so_and_have_no_parts(tmp_path):

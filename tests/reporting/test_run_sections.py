@@ -15,6 +15,7 @@ from impact_builder import every_impact
 from run_builder import Shape, build_run
 
 from energyscope.intervals import Interval
+from energyscope.reasons import reason
 from energyscope.reporting.run import (
     changes,
     components,
@@ -251,6 +252,17 @@ def test_the_table_has_a_row_for_each_measurement(full):
     assert any("each of 4" in row["name"] for row in table.rows)
 
 
+def test_the_table_says_what_the_board_was_busy_with(tmp_path, full):
+    """GIVEN a board with counters, THEN rows have shares and a limit; without, there is no such column."""
+    table = components.component_table(Report(build_run(tmp_path / "run", Shape(activity=True))))
+    row = next(row for row in table.rows if row["kind"] == "mlp")
+    assert [table.column(key).text(row[key]) for key in ("limited_by", "sm", "tensor", "cuda_cores", "dram")] == [
+        "tensor cores", "90 %", "70 %", "10 %", "30 %"
+    ]  # fmt: skip
+    keys = {column.key for column in components.component_table(Report(full)).columns}
+    assert not keys & {"limited_by", "sm", "tensor", "dram", "memory_power"}
+
+
 def test_downloads_are_the_files_as_they_are(full):
     """GIVEN the packed files, THEN unpacking gives their very bytes; what has no room is named without them."""
     files = {file.name: file for file in components.downloads(full.path)}
@@ -312,6 +324,16 @@ def test_the_method_says_how_and_on_what(full):
     assert content.data["command"] == full.document["command"]
     assert facts["device", "power limit"].endswith("W")
     assert facts["model", "name"] == full.document["model"]["name"]
+
+
+def test_the_method_says_in_words_what_the_sensor_lacks(tmp_path):
+    """GIVEN notes on a sensor, which are codes, THEN the page has their words: why there is no activity, too."""
+    notes = [reason("energy-counter"), reason("activity-unknown", why="this GPU has no GPM counters")]
+    run = with_document(build_run(tmp_path / "run"), sensor={"meter": "nvml", "notes": notes})
+    rows = method.section(Report(run)).tables["settings"].rows
+    (said,) = [row["value"] for row in rows if (row["part"], row["name"]) == ("sensor", "notes")]
+    assert said == ", ".join(note.words for note in notes)
+    assert "what the GPU was busy with is unknown: this GPU has no GPM counters" in said
 
 
 def test_an_older_method_is_named(tmp_path):

@@ -428,6 +428,63 @@ def test_a_component_at_the_capped_models_clocks_needs_no_pauses(gpu):
     assert not any("rest_us" in entry for entry in session.entries)
 
 
+# --- what the board is busy with ------------------------------------------------------------------------------
+
+BUSY = {"sm": 0.9, "tensor": 0.8, "cuda_cores": 0.1, "dram": 0.2}
+
+
+def activity_of(row):
+    return row.sm_activity, row.tensor_activity, row.cuda_core_activity, row.dram_activity
+
+
+@pytest.fixture
+def counting_gpu():
+    return SimulatedGpu(SimulatedSensor(), SimulatedBoard(gpm=True))
+
+
+def test_each_component_has_its_own_activity(counting_gpu):
+    """GIVEN a component that streams and others that compute THEN each row has its shares, and what limits it."""
+    streaming = replace(CALL, activity={**BUSY, "tensor": 0.0, "dram": 0.85})
+    rounds = {key: [replace(round_[0], activity=BUSY)] for key, round_ in ROUNDS.items()}
+    session = measure(counting_gpu, {**rounds, "node:b": [streaming], "node:c": [CALL]})
+    assert activity_of(session.row("a")) == pytest.approx(tuple(BUSY.values()))
+    words = [session.row(name).limited_by for name in ("model", "a", "b", "c")]
+    assert words == ["tensor cores", "tensor cores", "memory", "waiting"]
+
+
+def test_pauses_are_not_in_the_activity(counting_gpu):
+    """GIVEN a component that is replayed with pauses THEN its shares are those of its calls alone."""
+    hungry = replace(HUNGRY, activity=BUSY)
+    session = measure(counting_gpu, {**ROUNDS, "node:a": [hungry]})
+    assert any("rest_us" in entry for entry in session.windows("node:a"))
+    assert activity_of(session.row("a")) == pytest.approx(tuple(BUSY.values()), rel=0.02)
+    assert session.row("a").limited_by == "tensor cores"
+
+
+def test_restoring_inputs_is_not_in_the_activity(counting_gpu):
+    """GIVEN 20 us of copies before each call of 50 us THEN the memory's share is the call's own."""
+    share = (0.2 * 50 + 1.0 * 20) / 70
+    both = SimulatedCall(CALL.energy_mj + 4.0, 70.0, activity={**BUSY, "dram": share})
+    copies = [SimulatedCall(4.0, 20.0, activity={"sm": BUSY["sm"], "tensor": BUSY["tensor"], "dram": 1.0})]
+    session = measure(counting_gpu, {**ROUNDS, "node:a": [both]}, overheads={"node:a": copies})
+    assert session.row("a").dram_activity == pytest.approx(0.2, abs=0.01)
+
+
+def test_a_host_that_stalls_is_in_the_activity():
+    """GIVEN a host that holds every call up THEN the row says that the board waits: that takes energy too."""
+    gpu = SimulatedGpu(SimulatedSensor(), SimulatedBoard(gpm=True, stalls=1.0, stall=3.0))
+    session = measure(gpu, {**ROUNDS, "node:a": [replace(CALL, activity=BUSY)]})
+    assert session.row("a").tensor_activity == pytest.approx(0.2, rel=0.02)
+    assert session.row("a").limited_by == "waiting"
+
+
+def test_a_board_without_counters_leaves_the_activity_unknown(gpu):
+    """Nothing is known, and no row repeats the reason, which the meter's notes have."""
+    row = measure(gpu, ROUNDS).row("a")
+    assert activity_of(row) == (None,) * 4
+    assert (row.limited_by, row.memory_power_w, row.reasons) == (None, None, "")
+
+
 # --- what is not the component's own --------------------------------------------------------------------------
 
 

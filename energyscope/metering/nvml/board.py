@@ -12,6 +12,8 @@ PowerField = Literal["instant", "average", "usage"]
 
 POWER_FIELDS: tuple[PowerField, ...] = ("instant", "average", "usage")
 FIELD_IDS = {"instant": 186, "average": 185}  # NVML_FI_DEV_POWER_INSTANT, NVML_FI_DEV_POWER_AVERAGE
+GPU_SCOPE, MEMORY_SCOPE = 0, 2  # NVML_POWER_SCOPE_GPU, NVML_POWER_SCOPE_MEMORY
+SAME_POWER = 0.9  # of the board's power: no memory takes more
 VALUE_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by NVML_VALUE_TYPE_*
 
 
@@ -51,7 +53,7 @@ class Board:
         if field == "usage":
             milliwatts = float(self._read(what, self.nvml.nvmlDeviceGetPowerUsage))
         else:
-            milliwatts = float(self._read(what, self._field, FIELD_IDS[field]))
+            (milliwatts,) = self._read(what, self._fields, (FIELD_IDS[field], GPU_SCOPE))
         if milliwatts <= 0:
             raise MeterError(f"{what} reads {milliwatts / 1e3:g} W: this GPU does not measure it")
         return milliwatts / 1e3
@@ -63,11 +65,39 @@ class Board:
         except MeterError:
             return None
 
-    def _field(self, handle: Any, number: int) -> float:
-        (value,) = self.nvml.nvmlDeviceGetFieldValues(handle, [number])
-        if value.nvmlReturn != self.nvml.NVML_SUCCESS:
-            raise self.nvml.NVMLError(value.nvmlReturn)
-        return float(getattr(value.value, VALUE_TYPES[value.valueType]))
+    def memory_power_w(self) -> float:
+        """Return the power (W) of the memory's modules alone, a part of the board's.
+
+        Raises:
+            LostGpuError: the GPU is gone.
+            MeterError: this read failed, or the driver answers with the power of the whole board.
+
+        """
+        what, instant = "the power of the memory", FIELD_IDS["instant"]
+        whole, memory = self._read(what, self._fields, (instant, GPU_SCOPE), (instant, MEMORY_SCOPE))
+        if not 0 < memory < SAME_POWER * whole:
+            raise MeterError(f"{what} reads {memory / 1e3:g} W of {whole / 1e3:g} W: this GPU does not measure it")
+        return float(memory) / 1e3
+
+    def memory_power_or_none(self) -> float | None:
+        """Return the power (W) of the memory, None where it does not answer."""
+        try:
+            return self.memory_power_w()
+        except MeterError:
+            return None
+
+    def _fields(self, handle: Any, *numbers: tuple[int, int]) -> list[float]:
+        """Return fields by number and scope.
+
+        Raises:
+            NVMLError: one of them does not answer.
+
+        """
+        values = self.nvml.nvmlDeviceGetFieldValues(handle, list(numbers))
+        for value in values:
+            if value.nvmlReturn != self.nvml.NVML_SUCCESS:
+                raise self.nvml.NVMLError(value.nvmlReturn)
+        return [float(getattr(value.value, VALUE_TYPES[value.valueType])) for value in values]
 
     def _read(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 
 from energyscope.errors import MeterError
 from energyscope.metering.meter import Reading
+from energyscope.metering.nvml.activity import activity_problems
 from energyscope.metering.nvml.binding import LostGpuError, binding_problem
 from energyscope.metering.nvml.board import Board, PowerField
 from energyscope.metering.nvml.neighbours import Neighbours, Usage
@@ -41,7 +42,7 @@ class NvmlMeter(WatchedMeter):
     def __init__(self, gpu_uuid: str, *, note: Reason | None = None) -> None:
         self.board = Board(gpu_uuid)
         self.board.energy_mj()  # tried, not looked up by the GPU's generation
-        notes = [reason("energy-counter"), binding_problem(), note]
+        notes = [reason("energy-counter"), binding_problem(), *activity_problems(self.board), note]
         super().__init__(gpu_uuid, sampler_command(gpu_uuid, "energy"), board_neighbours(self.board), notes)
 
     def prove(self) -> Reason:
@@ -91,7 +92,7 @@ class NvmlPowerMeter(PowerMeter):
             gpu_uuid,
             sampler_command(gpu_uuid, field),
             board_neighbours(self.board),
-            [reason("sampled-power", field=field), binding_problem(), note],
+            [reason("sampled-power", field=field), binding_problem(), *activity_problems(self.board), note],
             field=f"the {field} power of NVML",
             averaged=field != "instant",
         )

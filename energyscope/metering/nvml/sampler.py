@@ -5,6 +5,9 @@ it. It polls the energy counter, or one of the power fields, and prints one JSON
 times between which the change happened, and the board's state then. Once it knows the counter's period, it reads
 only around the expected ticks. It prints nothing else: the pipe then holds minutes of ticks, and the measuring
 process need not read it during a window. It ends when its standard input closes.
+
+After a tick's line, and at most every 0.1 s, comes one with what the board was busy with since the one before: it
+never holds a tick up.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from energyscope.errors import MeterError
+from energyscope.metering.nvml.activity import ActivityReader
 from energyscope.metering.nvml.binding import LostGpuError
 from energyscope.metering.nvml.board import Board, PowerField
 
@@ -150,6 +154,17 @@ def _readings(
         yield (start + end) / 2, end - start, value
 
 
+def with_activity(emit: Emit, read_activity: Callable[[], Record]) -> Emit:
+    """Return an ``emit`` that adds a record of what the board was busy with, ``activity``, behind each tick."""
+
+    def emit_both(record: Record) -> None:
+        emit(record)
+        if "lost" not in record and (activity := read_activity()):
+            emit({"activity": activity})
+
+    return emit_both
+
+
 def print_record(record: Record) -> None:
     """Write a record as one line, at once."""
     sys.stdout.write(json.dumps(record) + "\n")
@@ -169,11 +184,12 @@ def main() -> None:
     source = sys.argv[2]
     try:
         board = Board(sys.argv[1])
+        emit = with_activity(print_record, ActivityReader(board).read)
         if source == "energy":
-            watch(board.energy_mj, board.state, print_record, stdin_open)
+            watch(board.energy_mj, board.state, emit, stdin_open)
         else:
             field = cast("PowerField", source)
-            watch_power(lambda: board.power_w(field), board.state, print_record, stdin_open)
+            watch_power(lambda: board.power_w(field), board.state, emit, stdin_open)
     except MeterError as error:
         print_record({"lost": str(error)})
     except BrokenPipeError:

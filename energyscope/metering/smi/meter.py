@@ -13,6 +13,7 @@ from energyscope.reasons import Reason, reason
 
 INTERVAL_S = 0.1
 INSTANT_FIELD = "power.draw.instant"
+NOT_ASKED = reason("activity-unknown", why="only the NVML meters read the GPU's counters")
 
 
 class NvidiaSmiMeter(PowerMeter):
@@ -45,7 +46,7 @@ class NvidiaSmiMeter(PowerMeter):
             gpu_uuid,
             [sys.executable, "-m", "energyscope.metering.smi.sampler", gpu_uuid, str(interval_s), pairs],
             Neighbours(lambda: gpu_usage(gpu_uuid)),
-            [reason("sampled-by-nvidia-smi", field=field, interval_s=interval_s), note],
+            [reason("sampled-by-nvidia-smi", field=field, interval_s=interval_s), NOT_ASKED, note],
             field=f"{field} of nvidia-smi",
             averaged=field != INSTANT_FIELD,
             interval_s=interval_s,

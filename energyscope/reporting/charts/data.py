@@ -60,7 +60,7 @@ def tooltip(columns: Sequence[Column]) -> list[Any]:
     return [alt.Tooltip(f"tip{at}:N", title=column.title) for at, column in enumerate(columns)]
 
 
-def shown_columns(table: Table, most: int = 7) -> list[Column]:
+def shown_columns(table: Table, most: int = 8) -> list[Column]:
     """Return the columns of a table that a tooltip has room for."""
     return [column for column in table.filled().columns if column.unit != "reasons"][:most]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from energyscope.reasons import reason
+from energyscope.reporting.run.parts import LIMITED_HINT
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Row, Table
@@ -74,6 +75,12 @@ def component_table(report: Report) -> Table:
         Column("pj_per_flop", "pJ/FLOP", "", "for each executed FLOP", rank=9),
         Column("intensity", "FLOP/byte", "", rank=9),
         Column("pace", "Pace", hint="what sets it: the device, or launching from the host", rank=9),
+        Column("limited_by", "Limited by", hint=LIMITED_HINT, rank=8),
+        Column("sm", "SMs", "share", "of which had work while it was replayed", rank=9),
+        Column("tensor", "Tensor cores", "share", "of their peak", rank=9),
+        Column("cuda_cores", "CUDA cores", "share", "of the peak of the busiest of the other pipes", rank=9),
+        Column("dram", "Memory", "share", "of its bandwidth", rank=9),
+        Column("memory_power", "Memory power", "W", rank=9),
         Column("grade", "Grade", "grade", rank=1),
         Column("reasons", "Reasons", "reasons", rank=8),
     ]
@@ -119,6 +126,12 @@ def _row(source: str, nodes: list[Node], workload: str | None) -> dict[str, Any]
         "pj_per_flop": energy.scaled(1e9 / executed) if energy and executed else None,
         "intensity": (executed or flops) / moved if flops and moved else None,
         "pace": _PACE.get(str(node.flag("host_bound"))),
+        "limited_by": node.row.get("limited_by"),
+        "sm": node.number("sm_activity"),
+        "tensor": node.number("tensor_activity"),
+        "cuda_cores": node.number("cuda_core_activity"),
+        "dram": node.number("dram_activity"),
+        "memory_power": node.number("memory_power_w"),
         "grade": str(node.row.get("quality")),
         "reasons": node.row.get("reasons"),
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.intervals import finite
+from energyscope.reasons import words
 from energyscope.reporting.run.report import EXECUTIONS, RUN, Report
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
@@ -81,7 +82,7 @@ def _facts(part: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
                 yield from _facts(value, f"{key} ")
         elif isinstance(value, list):
             if value and len(value) < 12 and not isinstance(value[0], Mapping):
-                yield name, ", ".join(map(str, value))
+                yield name, ", ".join(words(item) for item in value)
         elif value not in {None, ""}:
             ending, unit = next((pair for pair in _UNITS if key.endswith(pair[0])), ("", None))
             yield name[: len(name) - len(ending)], _text(value, unit)
@@ -92,7 +93,7 @@ def _text(value: object, unit: str | None) -> str:
         return "yes" if value else "no"
     number = None if isinstance(value, str) else finite(value)
     if number is None:
-        text = str(value)
+        text = words(value)
         return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
     if unit is not None:
         return fmt.quantity(number, unit)

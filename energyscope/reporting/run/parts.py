@@ -13,13 +13,21 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.intervals import Interval, finite, ratio
+from energyscope.metering.activity import BUSY, Activity, limited_by, mean_activity
 from energyscope.metering.grades import GRADES
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.table import Column, Table
 from energyscope.runs.tree import EnergyTree, Node, sum_column, sum_energy, sum_intervals
 
 NOISY = GRADES["C"]  # relative half-width beyond which a value is unreliable
+_ACTIVITY = {
+    "sm": "sm_activity",
+    "tensor": "tensor_activity",
+    "cuda_cores": "cuda_core_activity",
+    "dram": "dram_activity",
+}
 OVERHEAD, UNEXPLAINED, OTHER = "overhead", "unexplained", "other"
+LIMITED_HINT = f"the part of the GPU that is nearest to its peak; waiting: none is at {BUSY:.0%} of it"
 _HINTS = {
     "energy": "of one pass or step, with its 95 % interval",
     "work": "beyond idle power x time",
@@ -36,6 +44,7 @@ def columns(*, modelled: bool, whole: str = "model") -> list[Column]:
         Column("share", "Share", "share", f"of the {whole}"),
         Column("work", "Work", "mJ", _HINTS["work"], rank=1),
         Column("idle", "Idle", "mJ", _HINTS["idle"], rank=2),
+        Column("limited_by", "Limited by", hint=LIMITED_HINT, rank=4),
         Column("count", "Parts", "count", "how many components are added up", rank=4),
         Column("noisy", "Too noisy", "text", "known to no better than 10 %", rank=3),
     ]
@@ -142,9 +151,26 @@ def _row(
         "share": share_of(energy.scaled(scale), whole or (root.energy if root else None)),
         "work": None if work is None else work * scale,
         "idle": None if work is None else (energy.value - work) * scale,
+        "limited_by": limited_by(activity(measured)),
         "count": count,
         "noisy": is_noisy(energy),
     }
+
+
+def activity(nodes: Sequence[Node]) -> Activity | None:
+    """Return what the GPU was busy with over components, each weighed by its time; None where one does not say."""
+    timed = [node for node in nodes if node.number("time_us") != 0]  # what launches nothing is left out
+    times = [node.number("time_us") for node in timed]
+    activities = [_activity(node) for node in timed]
+    known = [time_us for time_us in times if time_us is not None]
+    if len(known) < len(times) or any(getattr(one, key) is None for one in activities for key in _ACTIVITY):
+        return None
+    return mean_activity(activities, known)
+
+
+def _activity(node: Node) -> Activity:
+    shares: dict[str, Any] = {key: node.number(column) for key, column in _ACTIVITY.items()}
+    return Activity(**shares)
 
 
 def _rests(nodes: Sequence[Node], whole: Interval | None, scale: float) -> Iterator[dict[str, Any]]:
