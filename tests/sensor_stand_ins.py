@@ -20,8 +20,9 @@ MACHINE = f"gpu {UUID} Fake H200\nat 0 power_w {IDLE_W}\nat 0 read_s 0.001\n"
 
 def hurry(monkeypatch):
     """Shorten what is only long because real fields average over a second."""
-    monkeypatch.setattr(sensor, "IDLE_S", 1.5)
-    monkeypatch.setattr(sensor, "AGREEMENT_S", 2.0)
+    monkeypatch.setattr(sensor, "IDLE_S", 0.6)
+    monkeypatch.setattr(sensor, "STEP_S", 0.6)
+    monkeypatch.setattr(sensor, "LAST_S", 0.4)
     monkeypatch.setattr(polling, "ROUNDS", 2)
 
 
@@ -44,6 +45,9 @@ class FakeLoad:
         self.machine.append(f"at {time.monotonic() - self.origin_s:.4f} power_w {watts}")
 
     def synchronize(self):
+        return None
+
+    def own_bytes(self):
         return None
 
 

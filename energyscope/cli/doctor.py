@@ -9,6 +9,7 @@ import typer
 
 from energyscope.cli.errors import report_errors
 from energyscope.cli.options import AsJson
+from energyscope.errors import UsageError
 from energyscope.reasons import words
 
 if TYPE_CHECKING:
@@ -18,26 +19,41 @@ if TYPE_CHECKING:
 @report_errors
 def command(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    seconds: Annotated[
-        float, typer.Option(min=1.0, max=120.0, help="Seconds of load for each way of polling the sensor.")
-    ] = 10.0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="No load: watch the idle sensor for two seconds.")
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough", help="Also compare counter and power, and measure what polling changes: a minute."
+        ),
     ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=1.0, max=120.0, help="With --thorough: seconds of load in each way of polling [default: 10]."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check what can be measured here, and what to change."""
+    """Check what can be measured here, and what to change.
+
+    On a GPU, a load runs for three seconds.
+    """
+    if seconds is not None and not thorough:
+        raise UsageError("--seconds requires --thorough")
     from rich.console import Console
 
     from energyscope.cli.progress import progress
-    from energyscope.stages.doctor import examine
+    from energyscope.stages.doctor import POLLING_S, examine
 
     with progress(Console(stderr=True), quiet=as_json) as report:
-        findings = examine(device, seconds, quick=quick, progress=report)
+        findings = examine(device, thorough=thorough, seconds=seconds or POLLING_S, progress=report)
     if as_json:
         typer.echo(json.dumps(findings, indent=1))
         return
     _draw(findings)
+    if findings["sensor"].get("power_fields") and not thorough:
+        typer.echo(
+            "--thorough also compares the counter with power, and measures what polling changes (a minute)."
+        )
 
 
 def _draw(findings: dict[str, Any]) -> None:

@@ -124,7 +124,12 @@ def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
 
     before, state = _version(path / REPORT_FILE), RUNNING if is_being_written(path) else EITHER
     with tempfile.TemporaryDirectory() as place:
-        store = RunStore.open(_copied(path, Path(place)))
+        try:
+            store = RunStore.open(_copied(path, Path(place)))
+        except RunError:  # it ended meanwhile, and its journal was compressed
+            if _may_be_written(path):
+                raise
+            return None
         recovered = recover(store)
         going = _is_going(store)
         code, now = (

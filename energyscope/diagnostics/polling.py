@@ -70,8 +70,8 @@ def effect_of_polling(uuid: str, replayer: RoundReplay, load: Sequence[Call], *,
 
 
 def _counter(uuid: str) -> Board | None:
-    board = Board(uuid)
     try:
+        board = Board(uuid)
         board.energy_mj()
     except MeterError:
         return None

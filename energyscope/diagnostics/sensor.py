@@ -1,11 +1,11 @@
 """Properties of a GPU's sensors, which `energyscope doctor` measures with a load of its own.
 
-The step test, and what is compared in it:
+The step test, and what is compared in it, where agreement is asked for:
 
-    load    ______|=============================|
-    power   ...............................         read by a process of its own, each field
-    counter  '    '    '    '    '    '    '        read by the sampler, around its expected ticks
-                  |- step --|- agreement: 5 s --|
+    load    =|______|=============================|
+    power    ...............................         read by a process of its own, each field
+    counter   '    '    '    '    '    '    '        read by the sampler, around its expected ticks
+             |-idle-|- step --|- agreement: 5 s --|
 
 `energyscope.diagnostics.polling` measures what polling does to the load and to the counter itself.
 """
@@ -17,27 +17,25 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from energyscope.diagnostics.polling import effect_of_polling
 from energyscope.diagnostics.power_fields import counter_against_power, step_response
 from energyscope.metering.choice import open_meter
 from energyscope.metering.meter import Meter
 from energyscope.metering.nvml.board import POWER_FIELDS, PowerField
 from energyscope.metering.nvml.probe import Probe
-from energyscope.metering.ticks import mean_power
-from energyscope.progress import Progress, silent
+from energyscope.metering.ticks import Ticks, mean_power
 from energyscope.reasons import reason
 from energyscope.replay.calls import Call, RoundReplay
 from energyscope.replay.rotation import l2_bytes
 
-STAGE = "sensor"
 IDLE_WATCH_S = 2.0  # at the start of a run
-STEPS = 3  # the first one, watching the idle sensor, is over
-IDLE_S = 2.5  # before a step: the slowest common field averages over one second
+IDLE_S = (
+    1.5  # before a step; power settled, and the slowest field with it, in the second that a meter takes to start
+)
 LAST_S = 1.0  # of idling, and of the load, in which a field shows what it settled at
 STEP_S = 1.5  # after which every common field has settled
 AGREEMENT_S = 5.0
@@ -45,6 +43,12 @@ LAST_SAMPLE_S = 0.05  # power is sampled beyond the last tick
 WARM_UP_S = 0.4
 INPUT_ROWS = 8  # so few that reading the weights is all the work: far below any power cap
 WEIGHT_ROWS, WEIGHT_COLUMNS = 4096, 8192
+
+
+class LoadReplay(RoundReplay, Protocol):
+    """Runs a round of calls for some seconds, and knows what memory (bytes) this process holds on the device."""
+
+    def own_bytes(self) -> int | None: ...
 
 
 def steady_load(device: torch.device) -> list[Call]:
@@ -73,47 +77,48 @@ def idle_facts(meter: Meter, seconds: float = IDLE_WATCH_S) -> dict[str, Any]:
     return {**meter.describe(), "idle_w": idle}
 
 
-def characterise(
-    uuid: str, replayer: RoundReplay, load: Sequence[Call], *, seconds: float = 10.0, progress: Progress = silent
+def step_test(
+    uuid: str, replayer: LoadReplay, load: Sequence[Call], *, agreement_s: float = 0.0
 ) -> dict[str, Any]:
-    """Measure the properties of a GPU's sensors, with a load on it; takes three times ``seconds``, and 20 s.
-
-    ``seconds`` is how long the load runs in all for each way of polling.
+    """Watch a GPU's sensors at rest, and while a load begins; takes some 7 s, and ``agreement_s`` of load more.
 
     Returns:
-        ``power_fields`` (lag and averaging of each), ``counter_power`` (their agreement), ``polling`` (what it
-        costs in time and in counted energy); what is unknown has a ``reason``.
+        `idle_facts`, ``bystanders``, and where NVML answers ``power_fields``: lag and averaging of each. With
+        ``agreement_s``, ``counter_power``: whether counter and power agree. What is unknown has a ``reason``.
 
     Raises:
-        MeterError: NVML cannot read the GPU at all.
+        MeterError: no meter can read the GPU.
 
     """
-    progress(STAGE, "a step of power", 1, STEPS)
+    watched = open_meter("auto", gpu_uuid=uuid)  # refuses a GPU that it cannot read before anything runs there
     replayer.run(load, WARM_UP_S)  # libraries load with the first calls: not during the step
-    facts = _step_test(uuid, replayer, load)
-    progress(STAGE, "the effect of polling", 2, STEPS)
-    return {**facts, "polling": effect_of_polling(uuid, replayer, load, seconds=seconds)}
+    replayer.synchronize()
+    with watched as meter:
+        if meter.name == "nvidia-smi":  # chosen only where NVML cannot be read
+            return _at_rest(meter, replayer)
+        with Probe(uuid, "power") as probe:
+            sensor = _at_rest(meter, replayer)
+            begin = time.monotonic()
+            replayer.run(load, STEP_S + max(LAST_S, agreement_s))
+            end = time.monotonic()
+            time.sleep(LAST_SAMPLE_S)
+            probe.drain()
+            ticks = meter.ticks(begin, end)
+    sensor["power_fields"] = {field: _response(probe, field, begin, end) for field in POWER_FIELDS}
+    if agreement_s:
+        sensor["counter_power"] = _agreement(meter, ticks, probe, begin + STEP_S, end)
+    return sensor
 
 
-def _step_test(uuid: str, replayer: RoundReplay, load: Sequence[Call]) -> dict[str, Any]:
-    with open_meter("auto", gpu_uuid=uuid) as meter, Probe(uuid, "power") as probe:
-        replayer.synchronize()
-        time.sleep(IDLE_S)
-        begin = time.monotonic()
-        replayer.run(load, STEP_S + AGREEMENT_S)
-        end = time.monotonic()
-        time.sleep(LAST_SAMPLE_S)
-        probe.drain()
-        ticks = meter.ticks(begin - IDLE_S, end)
-    responses = {field: _response(probe, field, begin, end) for field in POWER_FIELDS}
+def _at_rest(meter: Meter, replayer: LoadReplay) -> dict[str, Any]:
+    return {**idle_facts(meter, IDLE_S), "bystanders": meter.bystanders(replayer.own_bytes())}
+
+
+def _agreement(meter: Meter, ticks: Ticks, probe: Probe, begin_s: float, end_s: float) -> dict[str, Any]:
     field = next((field for field in POWER_FIELDS if len(probe.trace(field)[0])), None)
     if meter.name != "nvml" or field is None:
-        missing = reason("no-power-field" if field is None else "no-energy-counter")
-        agreement: dict[str, Any] = {"ratio": None, "reason": missing}
-    else:
-        measured = counter_against_power(ticks, *probe.trace(field), begin + STEP_S, end)
-        agreement = {"field": field, **asdict(measured)}
-    return {"power_fields": responses, "counter_power": agreement}
+        return {"ratio": None, "reason": reason("no-power-field" if field is None else "no-energy-counter")}
+    return {"field": field, **asdict(counter_against_power(ticks, *probe.trace(field), begin_s, end_s))}
 
 
 def _response(probe: Probe, field: PowerField, begin_s: float, end_s: float) -> dict[str, Any]:

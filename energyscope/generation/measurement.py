@@ -81,15 +81,9 @@ def step_entry(step: Workload, model: Any, device: torch.device, number: int, me
     late_s = 0.0 if meter.modelled else LATE_S
     if late_s:
         replayer.run([call], late_s)
-    windows = window(replayer, call, meter)
+    measured = window(replayer, call, meter)
     end_s = time.monotonic() + late_s
-    return {
-        "step_context": step.context,
-        "pass": number,
-        "begin_s": begin_s,
-        "end_s": end_s,
-        "windows": windows,
-    }
+    return {"step_context": step.context, "pass": number, "begin_s": begin_s, "end_s": end_s, **measured}
 
 
 def loop_entries(
@@ -111,8 +105,8 @@ def loop_entries(
         with stubbed_forward(generator.model, recording):
             for number, new_tokens in itertools.product(range(passes), lengths):
                 show_step(f"the loop of generate, {new_tokens} tokens")
-                windows = window(replayer, partial(_streamed, generator, new_tokens), meter)
-                yield {"loop_tokens": new_tokens, "pass": number, "windows": windows}
+                measured = window(replayer, partial(_streamed, generator, new_tokens), meter)
+                yield {"loop_tokens": new_tokens, "pass": number, **measured}
     except ModelError as error:
         yield {"loop_reason": reason("loop-failed", error=error)}
     except Exception as error:
@@ -142,13 +136,18 @@ def text_entries(
     for phase, (call, ids) in calls.items():
         for number in range(passes):
             show_step(phase)
-            windows = window(replayer, call, meter)
-            yield {"phase": phase, "pass": number, "tokens": sum(map(len, ids)), "windows": windows}
+            measured = window(replayer, call, meter)
+            yield {"phase": phase, "pass": number, "tokens": sum(map(len, ids)), **measured}
 
 
-def window(replayer: Replayer, call: Call, meter: MeterGroup) -> list[Entry]:
-    """Repeat a call for a window of the meter; return each device's figures per call (see `Window`)."""
+def window(replayer: Replayer, call: Call, meter: MeterGroup) -> Entry:
+    """Repeat a call for a window of the meter.
+
+    Returns:
+        ``windows``, each device's figures per call (see `Window`), and when the calls ``ran_s``.
+
+    """
     calls = replayer.run([call], meter.window_s)
     if calls is None:
-        return []  # only of a CUDA graph, and none is used here
-    return [asdict(figures) for figures in read_windows(meter, calls)]
+        return {"windows": []}  # only of a CUDA graph, and none is used here
+    return {"windows": [asdict(figures) for figures in read_windows(meter, calls)], "ran_s": calls.span_s}

@@ -34,7 +34,8 @@ class RecordedMeter(WithoutProcess):
     def from_csv(cls, path: Path, *, device: str | None = None, window_s: float = 0.4) -> Self:
         """Return the meter that plays back one device of a run's power_trace.csv.
 
-        ``device`` may be left out where the trace has only one. A fall of the energy is marked as a reset.
+        ``device`` may be left out where the trace has only one. A fall of the energy is marked as a reset. A trace
+        of an older run has no ``before_s``: the time of a tick is when it was seen.
 
         Raises:
             MeterError: the file is missing, or no power trace.
@@ -47,13 +48,18 @@ class RecordedMeter(WithoutProcess):
             device = devices[0]
         if device not in devices:
             raise UsageError(f"{path} holds {', '.join(devices) or 'no device'}: name one of them")
+        before = "before_s" if "before_s" in rows[0] else "time_s"
         try:
-            samples = [(float(row["time_s"]), float(row["energy_mj"])) for row in rows if row["device"] == device]
+            samples = [
+                tuple(float(row[name]) for name in (before, "time_s", "energy_mj"))
+                for row in rows
+                if row["device"] == device
+            ]
         except ValueError as error:
             raise MeterError(f"{path} is damaged: {error}") from error
-        time_s, energy_mj = np.array(samples, dtype=float).T
+        before_s, after_s, energy_mj = np.array(samples, dtype=float).T
         reset = np.concatenate([[False], np.diff(energy_mj) < 0])
-        trace = Ticks(time_s, time_s, energy_mj, reset)
+        trace = Ticks(before_s, after_s, energy_mj, reset)
         return cls(trace, window_s, device=device, note=str(path))
 
     def ticks(self, begin_s: float, end_s: float) -> Ticks:

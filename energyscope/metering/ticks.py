@@ -70,6 +70,11 @@ class Calls:
         return np.interp(time_s, self.time_s, self.count)
 
     @property
+    def span_s(self) -> tuple[float, float]:
+        """When the load began and ended."""
+        return float(self.time_s[0]), float(self.time_s[-1])
+
+    @property
     def seconds(self) -> float:
         return float(self.time_s[-1] - self.time_s[0])
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields
 SCHEMA_VERSION = 2  # since 2, reasons, notes and warnings are codes (`energyscope.reasons`); in 1, texts
 
 RUN_FILE = "run.json"
-JOURNAL_FILE = "journal.jsonl"
+JOURNAL_FILE = "journal.jsonl"  # while the run is measured, and after it broke off
+FINISHED_JOURNAL_FILE = "journal.jsonl.gz"
 ENERGY_FILE = "per_layer_energy.csv"
 IMPACT_FILE = "prediction_impact.csv"
 EXAMPLES_FILE = "impact_examples.parquet"
@@ -212,9 +213,13 @@ STABLE_BENCHMARK_COLUMNS = BENCHMARK_COLUMNS[: BENCHMARK_COLUMNS.index("dtype") 
 ENERGY_COLUMNS = tuple(field.name for field in fields(EnergyRow))
 STABLE_ENERGY_COLUMNS = ENERGY_COLUMNS[: ENERGY_COLUMNS.index("reasons") + 1]
 IMPACT_COLUMNS = tuple(field.name for field in fields(ImpactRow))
+# ``time_s`` is when a tick's value was first seen, ``before_s`` when the value before it was last seen, both since
+# ``trace_origin_s`` (run.json) on the journal's clock; ``window`` a name of `energyscope.runs.windows`, or empty.
 TRACE_COLUMNS = (
-    "time_s", "device", "energy_mj", "power_w", "phase", "token", "sm_clock_mhz", "temperature_c",
+    "time_s", "device", "energy_mj", "power_w", "phase", "token", "sm_clock_mhz", "temperature_c", "window",
+    "before_s",
 )  # fmt: skip
+STABLE_TRACE_COLUMNS = TRACE_COLUMNS[: TRACE_COLUMNS.index("temperature_c") + 1]
 KEY_COLUMNS = (
     "component", "kind", "layer", "level", "parent", "phase", "precision", "execution", "batch_size",
     "context_length",

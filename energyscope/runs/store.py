@@ -1,14 +1,16 @@
 """Write a run directory so that nothing is ever half-written, and read one back.
 
 Tables and documents are replaced atomically; the journal is appended and synced, one line for each
-finished measurement, before the next one starts.
+finished measurement, before the next one starts. When the run is finished, it is compressed.
 """
 
 from __future__ import annotations
 
 import difflib
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from datetime import UTC, datetime
@@ -17,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError, UsageError
 from energyscope.runs import schema
-from energyscope.runs.files import csv_text, json_ready, read_json, read_table, write_text
+from energyscope.runs.files import csv_text, json_ready, read_json, read_table, write_bytes, write_text
+from energyscope.runs.windows import COLUMNS, windows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,6 +94,12 @@ class RunStore:
             file.flush()
             os.fsync(file.fileno())
 
+    def compress_journal(self) -> None:
+        """Compress the journal of a finished run: its numbers, in a few percent of the room, can then travel."""
+        file = self.path / schema.JOURNAL_FILE
+        write_bytes(self.path / schema.FINISHED_JOURNAL_FILE, gzip.compress(file.read_bytes(), mtime=0))
+        file.unlink()
+
     def write_json(self, name: str, document: Mapping[str, Any]) -> None:
         write_text(self.path / name, json.dumps(json_ready(document), indent=1, allow_nan=False) + "\n")
 
@@ -149,6 +158,26 @@ class Run:
         """The phases of the inference that were profiled, as run.json describes them; none in older runs."""
         return tuple(self.document.get("scenes") or ())
 
+    def windows(self) -> pd.DataFrame:
+        """Return the windows of the run's journal, by the names that ``trace`` gives to their ticks.
+
+        ``begin_s`` and ``end_s`` are on the clock of ``trace`` (NaN where its origin was not kept), with ``calls``
+        between them; ``energy_mj`` and ``time_us`` are what the run made of them for one call (see
+        `energyscope.runs.windows`). Without a journal, which example runs may lack, there are no rows.
+
+        Raises:
+            RunError: the journal cannot be read.
+
+        """
+        import pandas as pd
+
+        rows = windows_of(read_journal(self.path))
+        index = pd.Index(list(rows), name="window", dtype=object)
+        table = pd.DataFrame(list(rows.values()), index=index, columns=list(COLUMNS), dtype=float)
+        origin_s = self.document.get("trace_origin_s")
+        table[["begin_s", "end_s"]] -= float("nan") if origin_s is None else origin_s
+        return table
+
     def scene(self, name: str) -> Run:
         """Return the run as if only one phase of the inference (``prefill``, ``decode@1024``) were profiled.
 
@@ -188,7 +217,7 @@ def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
         energy=read_table(path / schema.ENERGY_FILE, schema.STABLE_ENERGY_COLUMNS),
         impact=read_table(path / schema.IMPACT_FILE, schema.IMPACT_COLUMNS),
         merged=read_table(path / schema.MERGED_FILE, schema.KEY_COLUMNS),
-        trace=read_table(path / schema.TRACE_FILE, schema.TRACE_COLUMNS),
+        trace=read_table(path / schema.TRACE_FILE, schema.STABLE_TRACE_COLUMNS),
         correlation=read_json(path / schema.CORRELATION_FILE),
         trials=read_table(path / schema.BENCHMARK_FILE, schema.STABLE_BENCHMARK_COLUMNS),
         benchmark=read_json(path / schema.BENCHMARK_JSON),
@@ -264,12 +293,24 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    """Read the finished measurements; a last line cut short by a crash is left out."""
-    file = path / schema.JOURNAL_FILE
-    if not file.is_file():
+    """Read the finished measurements, compressed or not; a last line cut short by a crash is left out.
+
+    Raises:
+        RunError: a compressed journal is damaged.
+
+    """
+    file, finished = path / schema.JOURNAL_FILE, path / schema.FINISHED_JOURNAL_FILE
+    if file.is_file():
+        text = file.read_text(encoding="utf-8")
+    elif finished.is_file():
+        try:
+            text = gzip.decompress(finished.read_bytes()).decode()
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise RunError(f"{finished} cannot be read ({error}): restore it") from error
+    else:
         return []
     entries = []
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in text.splitlines():
         try:
             entries.append(json.loads(line))
         except json.JSONDecodeError:

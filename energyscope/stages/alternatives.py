@@ -318,10 +318,11 @@ class Passes:
         calls = self.runner.run(alternative, self.window_s)
         if calls is None:
             return None
-        begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
+        begin, end = calls.span_s
         window = sum_windows(read_windows(self.meter, calls, self.clock))
         state = records.board(self.meter.states((begin + end) / 2, end))
-        entry = {"pass": number, "subject": alternative.key, "begin_s": begin, "window": asdict(window), **state}
+        entry = {"pass": number, "subject": alternative.key, "begin_s": begin, "ran_s": calls.span_s}
+        entry |= {"window": asdict(window), **state}
         entry["guard"] = records.contamination(entry, self._entries)
         return entry
 

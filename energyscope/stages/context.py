@@ -17,6 +17,7 @@ from energyscope.progress import Progress
 from energyscope.reasons import Reason
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, read_journal
+from energyscope.runs.windows import windows_of
 from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
 from energyscope.workloads import Evaluation, Workload
@@ -24,6 +25,9 @@ from energyscope.workloads import Evaluation, Workload
 STEP = "step"  # of the model by itself, between generations
 Entries = Sequence[Mapping[str, Any]]  # of a run's journal
 
+NamedSpan = tuple[float, float, str]  # when a window began and ended (s), and its name
+
+DECIMALS = 6  # of times in the trace (s)
 TRACED = ("device", "energy_mj", "power_w", "sm_clock_mhz", "temperature_c")
 
 
@@ -65,8 +69,10 @@ def _write_trace(context: Context) -> None:
     if seen:
         origin = seen[0][1]["after_s"]
         entries = read_journal(context.store.path)
-        generations, steps = generated(entries), step_spans(entries)
-        rows = [trace_row(stage, state, origin, context.marks, generations, steps) for stage, state in seen]
+        generations, steps, windows = generated(entries), step_spans(entries), spans_of(entries)
+        rows = [
+            trace_row(stage, state, origin, context.marks, generations, steps, windows) for stage, state in seen
+        ]
         context.store.update(trace_origin_s=origin)
         context.store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
 
@@ -76,6 +82,11 @@ def generated(entries: Entries) -> list[GenerationTimes]:
     return [GenerationTimes.from_entry(entry["generation"]) for entry in entries if "generation" in entry]
 
 
+def spans_of(entries: Entries) -> list[NamedSpan]:
+    """Return when the windows of a journal began and ended (s), and their names, in the order of time."""
+    return sorted((window["begin_s"], window["end_s"], name) for name, window in windows_of(entries).items())
+
+
 def trace_row(
     stage: str,
     state: Mapping[str, Any],
@@ -83,6 +94,7 @@ def trace_row(
     marks: Sequence[tuple[float, str]],
     generations: Sequence[GenerationTimes],
     steps: Sequence[tuple[float, float]] = (),
+    windows: Sequence[NamedSpan] = (),
 ) -> dict[str, Any]:
     """Return the trace's row of a meter's state at a tick.
 
@@ -93,6 +105,7 @@ def trace_row(
         marks: when (s) the profile began which phase.
         generations: the traced generations.
         steps: when (s) the step in their middle was replayed by itself.
+        windows: all windows, as `spans_of` returns them.
 
     """
     now = state["after_s"]
@@ -100,7 +113,19 @@ def trace_row(
     if stage == "generate" and phase is None and any(begin_s <= now <= end_s for begin_s, end_s in steps):
         phase = STEP
     named = phase if stage in {"generate", "profile"} and phase else stage
-    return {"time_s": now - origin_s, "phase": named, "token": token} | {key: state[key] for key in TRACED}
+    return {
+        "time_s": round(now - origin_s, DECIMALS),
+        "before_s": round(state["before_s"] - origin_s, DECIMALS),
+        "phase": named,
+        "token": token,
+        "window": _window_at(now, windows),
+        **{key: state[key] for key in TRACED},
+    }
+
+
+def _window_at(now: float, windows: Sequence[NamedSpan]) -> str | None:
+    place = bisect_right(windows, now, key=lambda window: window[0]) - 1
+    return windows[place][2] if place >= 0 and now <= windows[place][1] else None
 
 
 def _begun(now: float, marks: Sequence[tuple[float, str]]) -> str | None:

@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from energyscope.diagnostics.advice import advice
-from energyscope.diagnostics.sensor import STAGE, STEPS, characterise, idle_facts, steady_load
+from energyscope.diagnostics.polling import effect_of_polling
+from energyscope.diagnostics.sensor import steady_load, step_test
 from energyscope.errors import MeterError
 from energyscope.loading.devices import pick_device
-from energyscope.metering.choice import open_meter
 from energyscope.metering.nvml.binding import binding_problem
 from energyscope.metering.nvml.devices import list_gpus
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
+from energyscope.replay.calls import Call
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.facts import device_facts, gpu_uuid
 
-IDLE_S = 2.0
+STAGE = "sensor"
+AGREEMENT_S = 5.0  # of load, over which counter and power are compared
+POLLING_S = 10.0  # of load, in each way of polling
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Something that is measured of a sensor, and about how long that takes (s)."""
+
+    label: str
+    seconds: float
+    measure: Callable[[], dict[str, Any]]
 
 
 def examine(
-    device: str, seconds: float = 10.0, *, quick: bool = False, progress: Progress = silent
+    device: str, *, thorough: bool = False, seconds: float = POLLING_S, progress: Progress = silent
 ) -> dict[str, Any]:
-    """Look at the device and its sensor; on a GPU, with a load of its own unless ``quick``.
+    """Look at the device; of a GPU, its sensor as well, with a load of some seconds.
 
-    ``seconds`` is how long the load runs in each way of polling. What is wrong becomes advice, never an error.
+    ``thorough`` measures also whether counter and power agree, and what polling changes, for which the load runs
+    ``seconds`` in each of three ways of polling. What is wrong becomes advice, never an error.
 
     Returns:
         ``device`` and ``sensor`` facts; ``advice`` and the ``verdict`` as reasons.
@@ -48,23 +64,42 @@ def examine(
     problem = binding_problem()
     sensor, verdict = {}, None
     try:
-        sensor = _sensor(uuid, target, seconds, quick=quick, progress=progress)
+        sensor = _sensor(uuid, target, seconds if thorough else None, progress)
     except MeterError as error:
         verdict = reason("energy-not-measurable", error=error)
     changes = [*([problem] if problem else []), *advice(facts, sensor)]
     return {"device": facts, "sensor": sensor, "advice": changes, "verdict": verdict or _verdict(sensor, changes)}
 
 
-def _sensor(uuid: str, target: torch.device, seconds: float, *, quick: bool, progress: Progress) -> dict[str, Any]:
-    progress(STAGE, "idle", 0, 1 if quick else STEPS)
-    with open_meter("auto", gpu_uuid=uuid) as meter:
-        sensor = {**idle_facts(meter, IDLE_S), "bystanders": meter.bystanders(torch.cuda.memory_reserved(target))}
-    if quick:
-        return sensor
-    return {
-        **sensor,
-        **characterise(uuid, Replayer(target), steady_load(target), seconds=seconds, progress=progress),
-    }
+def _sensor(uuid: str, target: torch.device, polling_s: float | None, progress: Progress) -> dict[str, Any]:
+    """Measure the sensor; thoroughly, where it is given how long each way of polling lasts (s)."""
+    sensor: dict[str, Any] = {}
+    measurements = _measurements(uuid, Replayer(target), steady_load(target), polling_s)
+    for done, measurement in enumerate(measurements):
+        progress(STAGE, f"{measurement.label} (about {measurement.seconds:.0f} s)", done, len(measurements))
+        sensor |= measurement.measure()
+    return sensor
+
+
+def _measurements(
+    uuid: str, replayer: Replayer, load: Sequence[Call], polling_s: float | None
+) -> list[Measurement]:
+    """Return what is measured of a sensor, in order.
+
+    Without ``polling_s``, what fits into a verdict within 15 s, of which importing torch takes five.
+    """
+    test = partial(step_test, uuid, replayer, load)
+    if polling_s is None:
+        return [Measurement("a step of power", 8.0, test)]
+    polling = partial(_polling, uuid, replayer, load, polling_s)
+    return [
+        Measurement("a step of power", 7.0 + AGREEMENT_S, partial(test, agreement_s=AGREEMENT_S)),
+        Measurement("the effect of polling", 20.0 + 3 * polling_s, polling),
+    ]
+
+
+def _polling(uuid: str, replayer: Replayer, load: Sequence[Call], seconds: float) -> dict[str, Any]:
+    return {"polling": effect_of_polling(uuid, replayer, load, seconds=seconds)}
 
 
 def _unused_gpus(device: str) -> list[Reason]:

@@ -194,6 +194,7 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
             store.journal(entry)
         with write_lock(store.path):
             _run_stages(context, requested or settings.stages)
+            store.compress_journal()
         return load_run(store.path)
     except KeyboardInterrupt as error:
         error.add_note(_saved(store))

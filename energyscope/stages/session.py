@@ -235,17 +235,19 @@ class Session:
             return {**entry, "empty": True}
         windows = read_windows(self.meter, calls, self.instruments.clock)
         entry |= {"period_us": windows[0].time_us, "tick_spread": windows[0].power_spread}
-        begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
+        begin, end = calls.span_s
         states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
         overhead = self.instruments.replay_setup.overhead(target)
         if overhead or rest_s is not None:
             alone = replayer.run(overhead, self.window_s, rest_s=rest_s)
             if alone is not None:
                 others = read_windows(self.meter, alone, self.instruments.clock)
+                entry["overhead"] = {"ran_s": alone.span_s, "window": asdict(sum_windows(others))}
                 windows = [subtract_window(both, other) for both, other in zip(windows, others, strict=True)]
         if rest_s is not None:
             entry["rest_us"] = rest_s * 1e6
-        result = {**entry, "begin_s": begin, "window": asdict(sum_windows(windows)), **records.board(states)}
+        entry |= {"begin_s": begin, "ran_s": calls.span_s}
+        result = {**entry, "window": asdict(sum_windows(windows)), **records.board(states)}
         result["waited_share"] = None if calls.waited_s is None else calls.waited_s / calls.seconds
         if len(windows) > 1:
             result["devices"] = [window.energy_mj for window in windows]

@@ -91,7 +91,8 @@ class Trials:
             self._short.add(cell)
             note = reason("short-warm-up", **cell.labels, passes=warmed.iterations, asked=steps)
             self.context.keep({"note": note})
-        self.context.keep({"row": asdict(self._row(variant, cell, number, warmed, timing))})
+        row = self._row(variant, cell, number, warmed, timing)
+        self.context.keep({"row": asdict(row), "ran_s": timing.calls.span_s})
 
     def _run_loop(self, variant: Variant, cell: BenchmarkCell) -> tuple[WarmUp, Timing]:
         settings, meter = self.context.settings, self.context.meter
@@ -112,7 +113,7 @@ class Trials:
         self, variant: Variant, cell: BenchmarkCell, number: int, warmed: WarmUp, timing: Timing
     ) -> BenchmarkRow:
         meter = self.context.meter
-        begin, end = float(timing.calls.time_s[0]), float(timing.calls.time_s[-1])
+        begin, end = timing.calls.span_s
         window = sum_windows(read_windows(meter, timing.calls))
         ticks = [] if meter.modelled else [board.ticks(begin - LOOK_BACK_S, end) for board in meter.meters]
         powers_w = trial.power_samples(ticks, begin, end, self.context.settings.power_sample_interval_s)

@@ -235,8 +235,8 @@ class SimulatedGpu:
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
         ticks = self.ticks(begin_s, end_s)
         states = [
-            {"after_s": float(after), "energy_mj": float(energy), **self._state(float(after))}
-            for after, energy in zip(ticks.after_s, ticks.energy_mj, strict=True)
+            {"before_s": before, "after_s": after, "energy_mj": energy, **self._state(after)}
+            for before, after, energy in np.column_stack([ticks.before_s, ticks.after_s, ticks.energy_mj]).tolist()
         ]
         if self.board.gpm:
             self._idle_until_now()

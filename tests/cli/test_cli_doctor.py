@@ -72,7 +72,22 @@ def test_json_is_all_that_was_found(shown):
 
 
 def test_the_options_reach_the_examination(shown):
-    """Device, seconds and --quick are handed on."""
-    _, (words, more) = shown("--device", "cuda:1", "--seconds", "5", "--quick")
-    assert words == ("cuda:1", 5.0)
-    assert more["quick"] is True
+    """Device, seconds and --thorough are handed on; without them, the examination is a short one."""
+    _, (words, more) = shown("--device", "cuda:1", "--seconds", "5", "--thorough")
+    assert words == ("cuda:1",)
+    assert (more["thorough"], more["seconds"]) == (True, 5.0)
+    _, (_, more) = shown()
+    assert more["thorough"] is False
+
+
+def test_what_more_can_be_measured_is_said_once_it_was_not(shown):
+    """A short examination of a GPU names --thorough; a thorough one does not."""
+    assert "--thorough also compares" in shown()[0]
+    assert "--thorough" not in shown("--thorough")[0]
+
+
+def test_seconds_of_polling_need_a_thorough_examination():
+    """GIVEN --seconds alone THEN that is bad usage, in one line, and nothing is measured."""
+    done = CliRunner().invoke(app, ["doctor", "--seconds", "5"])
+    assert done.exit_code == 2
+    assert "--seconds requires --thorough" in done.output

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import re
+import shutil
 from contextlib import ExitStack
 
 import pytest
@@ -100,6 +101,26 @@ def test_a_run_that_ends_meanwhile_keeps_the_page_of_its_end(run, monkeypatch, e
     assert done.exit_code == 0, done.output
     assert alerts(run) == ""
     assert report.STATE_WORDS[report.RUNNING] not in done.stderr
+
+
+def test_a_run_that_ends_while_it_is_copied_is_drawn_as_it_ended(run, monkeypatch):
+    """GIVEN a run whose journal is compressed under the hands of `report`, THEN the page is that of its end."""
+    RunStore.open(run).stage("ablate", "running")
+    with ExitStack() as mark:
+        mark.enter_context(write_lock(run))
+
+        def vanishing(*_arguments, **_options):
+            store = RunStore.open(run)
+            store.stage("ablate", "done")
+            store.compress_journal()
+            mark.close()
+            raise shutil.Error([(str(run / "journal.jsonl"), "", "No such file or directory")])
+
+        monkeypatch.setattr(shutil, "copytree", vanishing)
+        done = call(run.parent, "first", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["state"] == "done"
+    assert not (run / "journal.jsonl").exists()
 
 
 def test_a_run_that_was_killed_has_no_stage_called_done(run):

@@ -184,11 +184,12 @@ def test_impact_on_the_gpu_is_that_on_the_cpu():
     assert {key: values["cuda"][key] for key in known} == pytest.approx(known, rel=0.01, abs=1e-4)
 
 
-def test_doctor_finds_the_sensor():
-    """`doctor --json` names the counter's period, the idle power and a verdict."""
-    done = subprocess.run(
-        [sys.executable, "-m", "energyscope", "doctor", "--json"], capture_output=True, text=True, check=True
-    )
+def test_a_thorough_doctor_finds_the_sensor():
+    """`doctor --thorough --json` finds idle power, agreement, the effect of polling and a verdict."""
+    command = [sys.executable, "-m", "energyscope", "doctor", "--thorough", "--seconds", "3", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["sensor"]["idle_w"] > 5
+    assert found["sensor"]["counter_power"]["ratio"] == pytest.approx(1, abs=0.2)
+    assert set(found["sensor"]["polling"]) == {"sampler", "without a pause"}
     assert found["verdict"].startswith("energy-measurable")

@@ -35,9 +35,9 @@ class WholeRun:
         run, _ = finished
         names = {path.name for path in run.path.iterdir()}
         expected = {
-            schema.RUN_FILE, schema.JOURNAL_FILE, schema.ENERGY_FILE, schema.IMPACT_FILE, schema.EXAMPLES_FILE,
-            schema.MERGED_FILE, schema.CORRELATION_FILE, schema.REPORT_FILE, schema.BENCHMARK_FILE,
-            schema.BENCHMARK_JSON,
+            schema.RUN_FILE, schema.FINISHED_JOURNAL_FILE, schema.ENERGY_FILE, schema.IMPACT_FILE,
+            schema.EXAMPLES_FILE, schema.MERGED_FILE, schema.CORRELATION_FILE, schema.REPORT_FILE,
+            schema.BENCHMARK_FILE, schema.BENCHMARK_JSON,
         }  # fmt: skip
         if run.document["settings"]["phase"] == "both":  # a chat model's generation
             expected |= {schema.GENERATION_JSON, schema.ALTERNATIVES_JSON}
@@ -81,12 +81,12 @@ class WholeRun:
     def test_a_report_renders_again_without_measuring(self, finished, command):
         """`report` makes the page anew from the tables alone, the journal untouched."""
         run, _ = finished
-        page, journal = run.path / schema.REPORT_FILE, (run.path / schema.JOURNAL_FILE).read_bytes()
+        page, journal = run.path / schema.REPORT_FILE, (run.path / schema.FINISHED_JOURNAL_FILE).read_bytes()
         page.unlink()
         done = command("report", "one", cwd=run.path.parent.parent)
         assert done.returncode == 0, done.stderr
         assert page.exists()
-        assert (run.path / schema.JOURNAL_FILE).read_bytes() == journal
+        assert (run.path / schema.FINISHED_JOURNAL_FILE).read_bytes() == journal
 
     def test_a_run_compared_with_itself_shows_no_difference(self, finished, command):
         """`compare` of a run with itself finds nothing that is less or more."""

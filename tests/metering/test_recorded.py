@@ -41,6 +41,16 @@ def test_a_runs_trace_plays_back(trace):
     assert meter.describe()["notes"][0].values["trace"].endswith("power_trace.csv")
 
 
+def test_what_is_known_of_a_tick_plays_back(trace):
+    """GIVEN a trace that says when the value before was last seen THEN a tick is as sharp as it was."""
+    header, *lines = ONE.splitlines()
+    befores_s = ["-0.004", "0.096", "0.195"]
+    rows = [f"{line},{before_s}" for line, before_s in zip(lines, befores_s, strict=True)]
+    ticks = RecordedMeter.from_csv(trace("\n".join([f"{header},before_s", *rows]))).trace
+    assert ticks.after_s.tolist() == [0.0, 0.1, 0.2]
+    assert ticks.before_s.tolist() == [-0.004, 0.096, 0.195]
+
+
 def test_one_of_several_devices_must_be_named(trace):
     """Joules of two devices are never mixed."""
     path = trace(ONE + "0.05,cuda:1,500,50,prefill,\n")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -197,6 +198,56 @@ def test_the_journal_survives_a_line_cut_short(tmp_path: Path) -> None:
     with (store.path / schema.JOURNAL_FILE).open("a") as file:
         file.write('{"component": "c", "ene')
     assert [entry["component"] for entry in read_journal(store.path)] == ["a", "b"]
+
+
+def test_a_finished_journal_is_compressed_and_read_as_before(tmp_path: Path) -> None:
+    """WHEN a run's journal is compressed, THEN its entries are the same, and the plain file is gone."""
+    store = RunStore.create("run", tmp_path)
+    for number in range(100):
+        store.journal({"component": "a", "pass": number})
+    entries, size = read_journal(store.path), (store.path / schema.JOURNAL_FILE).stat().st_size
+    store.compress_journal()
+    assert read_journal(store.path) == entries
+    assert [path.name for path in store.path.iterdir()] == [schema.FINISHED_JOURNAL_FILE]
+    assert (store.path / schema.FINISHED_JOURNAL_FILE).stat().st_size < size / 5
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-9],
+        lambda content: b"no gzip",
+        lambda content: content[:12] + b"\xff" + content[13:],
+    ],
+    ids=["cut off", "something else", "a wrong byte"],
+)
+def test_a_damaged_journal_is_one_clear_error(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    """GIVEN a compressed journal that was cut off or overwritten, THEN the error names it; nothing is made up."""
+    store = RunStore.create("run", tmp_path)
+    store.journal({"component": "a"})
+    store.compress_journal()
+    file = store.path / schema.FINISHED_JOURNAL_FILE
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(RunError, match=r"journal\.jsonl\.gz cannot be read"):
+        read_journal(store.path)
+
+
+def test_a_run_without_a_journal_has_no_windows(tmp_path: Path) -> None:
+    """GIVEN a run whose journal did not travel with it, THEN its table of windows has columns and no rows."""
+    windows = build_run(tmp_path / "run").windows()
+    assert len(windows) == 0
+    assert list(windows.columns) == ["begin_s", "end_s", "calls", "energy_mj", "time_us"]
+
+
+def test_windows_of_a_trace_without_an_origin_have_no_times(tmp_path: Path) -> None:
+    """GIVEN a run that did not keep its trace's origin, THEN when its windows were is unknown, and not wrong."""
+    run = build_run(tmp_path / "run")
+    figures = {"calls": 2, "energy_mj": 3.0, "time_us": 4.0}
+    entry = {"stage": "profile", "subject": "node:model", "pass": 0, "ran_s": [5.0, 6.0], "window": figures}
+    RunStore.open(run.path).journal(entry)
+    assert run.windows()["begin_s"].isna().all()
+    assert run.windows()["energy_mj"].tolist() == [3.0]
+    assert replace(run, document={**run.document, "trace_origin_s": 4.0}).windows()["end_s"].tolist() == [2.0]
 
 
 def test_a_run_is_named_after_any_model() -> None:

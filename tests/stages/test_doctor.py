@@ -7,10 +7,10 @@ import os
 import pytest
 import torch
 from clocks import ThreadClock
-from sensor_stand_ins import IDLE_W, MACHINE, STEP, UUID, Counter, Load, hurry, simulated
+from sensor_stand_ins import IDLE_W, MACHINE, STEP, UUID, Counter, FakeLoad, Load, hurry, simulated
 
 from energyscope.cli.doctor import sensor_lines
-from energyscope.diagnostics import polling, sensor
+from energyscope.diagnostics import polling
 from energyscope.reasons import read, reason
 from energyscope.stages import doctor
 from energyscope.stages.doctor import examine
@@ -27,19 +27,26 @@ def gpu(fake_nvml, monkeypatch):
         monkeypatch.setattr(doctor, "pick_device", lambda device: torch.device("cuda", 0))
         monkeypatch.setattr(doctor, "gpu_uuid", lambda device: UUID)
         monkeypatch.setattr(doctor, "device_facts", lambda device: {"type": "cuda", **Board(UUID).facts()})
-        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
+        monkeypatch.setattr(doctor, "steady_load", lambda device: STEP)
+        monkeypatch.setattr(doctor, "Replayer", lambda device: FakeLoad(machine))
         return machine
 
     return make
 
 
 @pytest.fixture
-def own_time(monkeypatch):
-    """The doctor's meter, load and probe are a simulated GPU, in its own time: no host holds them up."""
+def hurried(monkeypatch):
+    """Let nothing be waited for that only real fields of power need."""
+    hurry(monkeypatch)
+
+
+@pytest.fixture
+def own_time(gpu, monkeypatch):
+    """Return a healthy GPU whose meter, load and probe are simulated, in its own time: no host holds them up."""
+    gpu(MACHINE + "at 0 persistence 1\n")
     simulated_gpu = simulated(monkeypatch)
-    monkeypatch.setattr(doctor, "open_meter", lambda *_names, **_options: simulated_gpu)
-    monkeypatch.setattr(doctor, "steady_load", lambda device: STEP)
     monkeypatch.setattr(doctor, "Replayer", lambda device: simulated_gpu)
+    return simulated_gpu
 
 
 def test_a_cpu_is_modelled_and_that_is_no_failure():
@@ -59,22 +66,24 @@ def test_a_gpu_that_torch_cannot_use_is_said(fake_nvml, monkeypatch):
     assert advice.values == {"gpus": 1, "first": "Fake H200"}
 
 
-@pytest.mark.usefixtures("own_time")
-def test_a_healthy_gpu_in_short(gpu):
-    """GIVEN a GPU of its own THEN the short form finds the sensor, and nothing stands in the way."""
-    gpu(MACHINE + "at 0 persistence 1\n")
-    findings = examine("auto", quick=True)
+def test_a_healthy_gpu(own_time):
+    """GIVEN a GPU of its own THEN idle power and fields are found in seconds, and nothing is in the way."""
+    begin_s = own_time.now()
+    findings = examine("auto")
+    assert own_time.now() - begin_s < 5  # beside what the meter and the probe take to start
     assert findings["sensor"]["idle_w"] == pytest.approx(IDLE_W, rel=0.03)
+    assert set(findings["sensor"]["power_fields"]) == {"instant", "average", "usage"}
     assert findings["advice"] == []
     assert findings["verdict"].code == "energy-measurable"
-    assert "power_fields" not in findings["sensor"]
+    assert "polling" not in findings["sensor"]
 
 
+@pytest.mark.usefixtures("hurried")
 def test_what_stands_in_the_way_is_listed(gpu):
     """GIVEN another process, persistence off and a lowered limit THEN each gives advice."""
     other = os.getppid()
     gpu(f"{MACHINE}process {other} 500\nat 0 persistence 0\nat 0 limit_w 400\nat 0 default_limit_w 700\n")
-    findings = examine("auto", quick=True)
+    findings = examine("auto")
     advice = {entry.code: entry.values for entry in findings["advice"]}
     assert set(advice) == {"gpu-used-by-others", "persistence-off", "power-limit-lowered"}
     assert read(advice["gpu-used-by-others"]["who"]).values == {"pid": other}
@@ -82,10 +91,11 @@ def test_what_stands_in_the_way_is_listed(gpu):
     assert findings["verdict"].code == "energy-measurable-with-advice"
 
 
+@pytest.mark.usefixtures("hurried")
 def test_without_a_counter_another_meter_is_named(gpu):
     """GIVEN a board without a counter THEN the verdict names the meter that is used instead, the advice why."""
     gpu(MACHINE + "at 0 persistence 1\nat 0 fail nvmlDeviceGetTotalEnergyConsumption 3\n")
-    findings = examine("auto", quick=True)
+    findings = examine("auto")
     assert findings["verdict"] == reason("energy-from-power", meter="nvml-power")
     assert [entry.code for entry in findings["advice"]] == ["counter-unused"]
     assert "NotSupported" in findings["advice"][0].values["why"]
@@ -99,7 +109,7 @@ def test_a_denied_board_is_a_verdict_and_no_error(gpu, monkeypatch):
     )
     gpu(MACHINE + denied)
     monkeypatch.setenv("PATH", "/nonexistent")  # no nvidia-smi either
-    findings = examine("auto", quick=True)
+    findings = examine("auto")
     assert findings["verdict"].code == "energy-not-measurable"
     assert "NoPermission" in findings["verdict"].values["error"]
     assert findings["sensor"] == {}
@@ -108,37 +118,37 @@ def test_a_denied_board_is_a_verdict_and_no_error(gpu, monkeypatch):
 def test_mig_is_a_verdict_and_advice(gpu):
     """GIVEN a GPU in MIG mode THEN it is said that only the whole GPU can be measured."""
     gpu(MACHINE + "at 0 persistence 1\nat 0 mig_mode 1\n")
-    findings = examine("auto", quick=True)
+    findings = examine("auto")
     assert findings["verdict"].code == "energy-not-measurable"
     assert "mig-on" in [entry.code for entry in findings["advice"]]
 
 
+@pytest.mark.usefixtures("hurried")
 def test_a_shadowed_binding_is_said(gpu, monkeypatch):
     """WHEN the deprecated package hides the binding THEN the advice says which to remove."""
     gpu(MACHINE + "at 0 persistence 1\n")
     monkeypatch.setattr(doctor, "binding_problem", lambda: reason("nvml-shadowed"))
-    assert examine("auto", quick=True)["advice"][0].code == "nvml-shadowed"
+    assert examine("auto")["advice"][0].code == "nvml-shadowed"
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("own_time")
-def test_a_whole_examination(gpu, monkeypatch):
+def test_a_thorough_examination(own_time, monkeypatch):
     """GIVEN a healthy GPU THEN fields, agreement and polling are measured and shown, without a complaint."""
-    hurry(monkeypatch)
-    clock, calls, real = ThreadClock(), Load(), sensor.effect_of_polling
+    clock, calls, real = ThreadClock(), Load(), doctor.effect_of_polling
+    monkeypatch.setattr(polling, "ROUNDS", 2)
     monkeypatch.setattr(polling, "time", clock)
     monkeypatch.setattr(polling, "_counter", lambda uuid: Counter(clock, calls))
     monkeypatch.setattr(
-        sensor, "effect_of_polling", lambda uuid, *_, seconds: real(uuid, calls, [], seconds=seconds)
+        doctor, "effect_of_polling", lambda uuid, *_, seconds: real(uuid, calls, [], seconds=seconds)
     )
-    gpu(MACHINE + "at 0 persistence 1\n")
     seen = []
-    findings = examine("auto", 2.0, progress=lambda stage, label, done, total: seen.append((label, done, total)))
+    findings = examine(
+        "auto", thorough=True, seconds=2.0,
+        progress=lambda stage, label, done, total: seen.append((label, done, total)),
+    )  # fmt: skip
     assert findings["advice"] == []
-    assert set(findings["sensor"]["power_fields"]) == {"instant", "average", "usage"}
     lines = dict(sensor_lines(findings["sensor"]))
     assert "moving average over" in lines["power field average"]
     assert "of the instant power" in lines["counter against power"]
     assert "counted energy" in lines["polled: sampler"]
-    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
-    assert len({total for _, _, total in seen}) == 1
+    assert seen == [("a step of power (about 12 s)", 0, 2), ("the effect of polling (about 26 s)", 1, 2)]
