@@ -64,7 +64,7 @@ def test_a_share_that_the_model_contradicts_is_told_with_both_numbers(tmp_path):
     assert "By its own replay, MLP takes 24 % of the work; the model without it uses 34.0 % \u00b1 0.5 less." in (
         told.sentence
     )
-    assert "the model without each contradicts MLP, was not measured for attention" in told.trust
+    assert "the model without each contradicts the share of MLP, was not measured to check" in told.trust
     assert told.trust.startswith("With care")
     assert any(
         "(\u221234 % work without it)" in str(row.get("label")) for row in told.figures[0].views[0].table.rows
@@ -76,7 +76,7 @@ def test_leaves_that_do_not_add_up_are_told_beside_the_share(tmp_path):
     leaves = {"energy": 0.99, "dynamic": 0.81, "dynamic_low": 0.78, "dynamic_high": 0.84, "decides": "dynamic"}
     told = answer(with_document(build_run(tmp_path / "run"), closure={"leaves": leaves}))
     assert "Leaves and overhead add up to 81 % \u00b1 3 of the work: shares are not sure." in told.sentence
-    assert "leaves and overhead add up to 81 % \u00b1 3 of its work" in told.record()["trust"]
+    assert "leaves and overhead add up to 81 % \u00b1 3 of the model's work" in told.record()["trust"]
 
 
 def test_what_could_not_be_checked_is_told(tmp_path):
@@ -84,7 +84,7 @@ def test_what_could_not_be_checked_is_told(tmp_path):
     run = build_run(tmp_path / "run", Shape(glue=False))
     told = answer(with_document(run, closure={}, differential={}))
     assert "what leaves and overhead add up to could not be measured" in told.trust
-    assert "the model without each was not measured for MLP and attention" in told.trust
+    assert "the model without each was not measured to check the share of MLP and attention" in told.trust
     assert told.trust.startswith("Mostly")
 
 
