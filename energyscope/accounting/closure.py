@@ -20,7 +20,7 @@ from energyscope.reasons import join
 
 QUANTITIES = ("energy", "time", "static", "dynamic")
 TOLERANCE = {"cuda-graph": 0.03, "eager": 0.05}
-AGREEMENT = 0.07  # how far the parts may be from the model, or from a traced generation
+AGREEMENT = 0.07  # how far replay may be from what the model saves, and a sum from a traced generation
 LEAVES = "leaves"  # the level of all leaves and all overhead
 LEAVES_LOW, LEAVES_HIGH = 0.95, 1.05  # what they may add up to
 CLOSED, UNDER, OVER, UNCERTAIN = "closed", "under-captured", "over-captured", "uncertain"
