@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from run_builder import document
+from run_builder import differential, document
 
 from energyscope.runs import schema
 from energyscope.runs.schema import EnergyRow
@@ -223,12 +223,13 @@ def _scene(phase: str, context: int, layers: str, rows: list[EnergyRow], shape: 
     part = 0.99 if context < 4096 else 0.965
     closed = {"energy": part, "energy_low": part - 0.015, "energy_high": part + 0.014, "with_glue": True,
               "state": "closed"}  # fmt: skip
-    closure = {} if layers == "whole" else {"model": closed, "layers": {**closed, "energy": 0.995}}
+    closure = {} if layers == "whole" else {
+        "model": closed, "layers": {**closed, "energy": 0.995}, "leaves": {**closed, "decides": "energy"},
+    }  # fmt: skip
     return {
         "name": phase if phase == "prefill" else f"{phase}@{context}", "phase": phase, "context_length": context,
         "kv_cache": shape.kv_cache, "layers": layers, "execution": shape.executions[0], "closure": closure,
-        "differential": {"mlp": {"energy_mj": 24.0, "low": 23.5, "high": 24.5, "replayed_mj": 24.3,
-                                 "ratio": 1.0125, "ratio_low": 0.985, "ratio_high": 1.04}}
+        "differential": {"mlp": differential(24.0, 0.5, 24.3)}
         if layers in {"mean", "sample"} else {},
         "passes": [{"index": index, "idle_w": None if shape.modelled else IDLE_W, "anchor_mj": rows[0].energy_mj,
                     "clock_mhz": 1980.0, "temperature_c": 41} for index in range(3)],

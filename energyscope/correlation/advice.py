@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from energyscope.accounting.closure import ADVISABLE
+from energyscope.accounting.checks import AGREES, Checks
+from energyscope.accounting.closure import CLOSED
 from energyscope.correlation.quadrants import UNDECIDED, Point
 from energyscope.reasons import Reason, reason
 
@@ -37,7 +38,8 @@ BY_CRITICALITY = {
 class Advice:
     """What to do about a component and ``why``, or why nothing is advised (``withheld_because``).
 
-    ``advice`` is `QUANTIZE`, `KEEP`, `LOOK` or `LEAVE`. The numbers are those of its point (`quadrants.Point`).
+    ``advice`` is `QUANTIZE`, `KEEP`, `LOOK` or `LEAVE`; ``unsure`` says what of its energy was not confirmed. The
+    numbers are those of its point (`quadrants.Point`).
     """
 
     component: str
@@ -45,6 +47,7 @@ class Advice:
     advice: str | None = None
     why: Reason | None = None
     withheld_because: Reason | None = None
+    unsure: Reason | None = None
     warning: Reason | None = None
     energy_mj: float | None = None
     impact: float | None = None
@@ -57,20 +60,21 @@ def sensitivity_column(columns: Sequence[str]) -> str | None:
     return next((name for name in names if name in columns), None)
 
 
-def advise(points: Sequence[Point], *, sensitivity: bool, closure: float | None, modelled: bool) -> list[Advice]:
+def advise(points: Sequence[Point], *, sensitivity: bool, checks: Checks, modelled: bool) -> list[Advice]:
     """Return the advice for every point, most energy first.
 
-    ``sensitivity`` says that the points' impact is that of quantization. ``closure`` is the share of the model's
-    energy that its components and the work between them account for; None withholds advice as poor closure does.
+    ``sensitivity`` says that the points' impact is that of quantization. By the ``checks`` of their energies,
+    advice is withheld where leaves and overhead do not add up to the model, or that is unknown, and for kinds that
+    take another share in replay than the model saves without them; it is unsure where neither is clear.
     """
-    for_all = _withheld_for_all(closure, modelled=modelled)
+    for_all = _withheld_for_all(checks, modelled=modelled)
     return [
-        _advice(point, for_all or _withheld(point), sensitivity=sensitivity)
+        _advice(point, for_all or _withheld(point, checks), _unsure(point, checks), sensitivity=sensitivity)
         for point in sorted(points, key=lambda point: -point.energy_mj)
     ]
 
 
-def _advice(point: Point, withheld: Reason | None, *, sensitivity: bool) -> Advice:
+def _advice(point: Point, withheld: Reason | None, unsure: Reason | None, *, sensitivity: bool) -> Advice:
     table = BY_SENSITIVITY if sensitivity else BY_CRITICALITY
     advice, why = (None, None) if withheld else table[point.quadrant]
     return Advice(
@@ -79,6 +83,7 @@ def _advice(point: Point, withheld: Reason | None, *, sensitivity: bool) -> Advi
         advice=advice,
         why=reason(why) if why else None,
         withheld_because=withheld,
+        unsure=None if withheld else unsure,
         warning=None if sensitivity else reason("only-removal"),
         energy_mj=point.energy_mj,
         impact=point.impact,
@@ -86,18 +91,28 @@ def _advice(point: Point, withheld: Reason | None, *, sensitivity: bool) -> Advi
     )
 
 
-def _withheld_for_all(closure: float | None, *, modelled: bool) -> Reason | None:
+def _withheld_for_all(checks: Checks, *, modelled: bool) -> Reason | None:
     if modelled:
         return reason("energy-modelled")
-    if closure is None:
-        return reason("closure-unknown")
-    low, high = ADVISABLE
-    return None if low <= closure <= high else reason("closure-outside", closure=closure, low=low, high=high)
+    return checks.outside() if checks.leaves is None or checks.add_up_wrongly else None
 
 
-def _withheld(point: Point) -> Reason | None:
+def _withheld(point: Point, checks: Checks) -> Reason | None:
     if point.quality not in GOOD:
         return reason("energy-quality", quality=point.quality)
     if point.stands_for_parts:
         return reason("stands-for-parts")
+    check = checks.kinds.get(point.kind)
+    if check is not None and check.disagrees and check.replayed and check.saved:
+        return reason("differential-apart", replayed=check.replayed.value, saved=check.saved.value, of=checks.name)
     return reason("undecided") if point.quadrant == UNDECIDED else None
+
+
+def _unsure(point: Point, checks: Checks) -> Reason | None:
+    """Return what keeps a component's energy from being confirmed; None where leaves and its kind agree."""
+    if checks.state != CLOSED:
+        return reason("closure-unclear")
+    check = checks.kinds.get(point.kind)
+    if check is None:
+        return reason("differential-unmeasured")
+    return None if check.verdict == AGREES else reason("differential-unclear")

@@ -98,13 +98,18 @@ WORDS: dict[str, str] = {
     "cheap-dispensable": "the predictions depend little on it, but there is little energy to save",
     "cheap-sensitive": "it does not tolerate fewer bits, and there is little energy to save",
     "cheap-tolerant": "it tolerates fewer bits, but there is little energy to save",
-    "closure-outside": "the parts add up to {closure:percent} of the model's energy; "
+    "closure-outside": "the parts add up to {closure:percent} of the model; "
     "advice needs {low:percent} to {high:percent}",
-    "closure-unknown": "how far the parts add up to the model's energy is unknown",
+    "closure-unclear": "whether the parts add up to the model is not clear",
+    "closure-unknown": "how far the parts add up to the model is unknown",
     "costly-critical": "it takes much energy, and the predictions depend on it",
     "costly-dispensable": "it takes much energy, and the predictions depend little on it",
     "costly-sensitive": "it takes much energy but does not tolerate fewer bits; try its parts, or more bits",
     "costly-tolerant": "it takes much energy and tolerates fewer bits",
+    "differential-apart": "its kind takes {replayed:percent} of the model's {of} in replay, "
+    "but the model without it uses {saved:percent} less",
+    "differential-unclear": "the model without its kind is too noisy to confirm its energy",
+    "differential-unmeasured": "the model without its kind was not measured",
     "energy-modelled": "the energy is modelled from time and stated power",
     "energy-quality": "its energy has quality {quality}; advice needs A or B",
     "impact-invalid": "no valid {impact}: {why:reason}",

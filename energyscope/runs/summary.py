@@ -13,10 +13,14 @@ def summary(run: Run) -> dict[str, Any]:
 
     ``energy_mj`` is of one forward pass of the whole model in its ``execution``, with its 95 % interval;
     ``executions`` are all that the profile measured, that one first; there are none without an energy table.
+    ``closure`` is what the model's direct parts add up to, ``leaves`` what all leaves and overhead do, as a share
+    of the model's ``leaves_of``: its ``energy`` or, run eagerly, its ``dynamic`` energy.
     """
     document = run.document
     model, settings = document.get("model", {}), document.get("settings", {})
     closure = document.get("closure", {}).get("model", {})
+    leaves = document.get("closure", {}).get("leaves", {})
+    of = leaves.get("decides")
     executions = [] if run.energy is None else [str(name) for name in run.energy["execution"].unique()]
     return {
         "name": run.name,
@@ -38,6 +42,11 @@ def summary(run: Run) -> dict[str, Any]:
         **_model_row(run),
         "closure": closure.get("energy"),
         "closure_state": closure.get("state"),
+        "leaves": leaves.get(of),
+        "leaves_low": leaves.get(f"{of}_low"),
+        "leaves_high": leaves.get(f"{of}_high"),
+        "leaves_of": of,
+        "leaves_state": leaves.get("state"),
         "drift": (document.get("drift") or {}).get("change"),
         "stages": {name: stage.get("state") for name, stage in document.get("stages", {}).items()},
         "report": str(run.path / "report.html") if (run.path / "report.html").exists() else None,

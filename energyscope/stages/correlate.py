@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from energyscope.accounting.checks import Checks, checks
 from energyscope.correlation import leaves
 from energyscope.correlation.advice import Advice, advise, sensitivity_column
 from energyscope.correlation.association import METHODS, associate, correlation_matrix, too_few
@@ -33,7 +34,8 @@ from energyscope.impact.methods import is_sensitivity
 from energyscope.impact.metrics import Floats
 from energyscope.reasons import Reason, reason
 from energyscope.runs import schema
-from energyscope.runs.store import RunStore, load_run
+from energyscope.runs.method import execution_of
+from energyscope.runs.store import Run, RunStore, load_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,10 +80,16 @@ def _relate(store: RunStore, seed: int) -> Reason | None:
         impact_column=column,
         modelled=tables.modelled,
         seed=seed,
-        closure=((tables.document.get("closure") or {}).get("model") or {}).get("energy"),
+        checks=_checks(tables),
     )
     store.write_json(schema.CORRELATION_FILE, document)
     return None
+
+
+def _checks(run: Run) -> Checks:
+    """Return the checks of the phase whose energies are compared (`leaves.one_setting`)."""
+    described = [*(entry for entry in run.scenes if entry.get("phase") == "prefill"), *run.scenes, run.document]
+    return checks(described[0], str(described[0].get("execution") or execution_of(run.document)))
 
 
 def merge(energy: pd.DataFrame, impact: pd.DataFrame) -> pd.DataFrame:
@@ -123,15 +131,15 @@ def correlate(
     impact_column: str = "zero:kl",
     modelled: bool = False,
     seed: int = 0,
-    closure: float | None = None,
+    checks: Checks | None = None,
 ) -> dict[str, Any]:
     """Correlate the components' energy with their impact; return the document that is kept as correlation.json.
 
     ``energy`` and ``impact`` are the tables of `schema.EnergyRow` and `schema.ImpactRow`. Of several settings the
     first one of the prefill phase counts: impact is that of a pass over whole texts. ``modelled`` says that the
-    joules are time x stated watts; it is also seen from the meter's name. ``closure`` is the share of the model's
-    energy that its components account for (``closure["model"]["energy"]`` of run.json); without it, advice is
-    withheld. In the document, ``unrelated`` says why there are no coefficients (None: there are).
+    joules are time x stated watts; it is also seen from the meter's name. ``checks`` say whether the energies of
+    that setting add up and agree with the model without each kind; without them, advice is withheld. In the
+    document, ``unrelated`` says why there are no coefficients (None: there are).
 
     Raises:
         DataError: the impact table does not hold ``impact_column``.
@@ -145,7 +153,7 @@ def correlate(
     points, thresholds = _placed_points(setting, impact, impact_column, seed)
     kinds, heat, effect = [point.kind for point in points], energies(points), impacts(points)
     advised_by = sensitivity_column(columns) or impact_column
-    advice = _advice(setting, impact, advised_by, closure=closure, modelled=modelled, seed=seed)
+    advice = _advice(setting, impact, advised_by, checks=checks or Checks(), modelled=modelled, seed=seed)
     return {
         "impact": impact_column,
         "compared": {
@@ -253,11 +261,11 @@ def _matrix(setting: pd.DataFrame, impact: pd.DataFrame, columns: Sequence[str])
 
 
 def _advice(
-    setting: pd.DataFrame, impact: pd.DataFrame, column: str, *, closure: float | None, modelled: bool, seed: int
+    setting: pd.DataFrame, impact: pd.DataFrame, column: str, *, checks: Checks, modelled: bool, seed: int
 ) -> list[Advice]:
     method, _, metric = column.partition(":")
     points, _ = _placed_points(setting, impact, column, seed)
-    advised = advise(points, sensitivity=is_sensitivity(method), closure=closure, modelled=modelled)
+    advised = advise(points, sensitivity=is_sensitivity(method), checks=checks, modelled=modelled)
     chosen = impact[(impact["method"] == method) & (impact["metric"] == metric)]
     reasons = dict(zip(chosen["component"], chosen["reasons"].fillna(""), strict=True))
     names = {entry.component for entry in advised}

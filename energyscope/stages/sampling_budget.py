@@ -18,7 +18,6 @@ MEASURED_BUDGET_S = 6.0
 MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
 REPEATED_SHARE = 0.08  # of all windows are taken again at most
 MODELLED_REPEATED_SHARE = 0.3  # a CPU's windows are short, and its stalls are many
-FEW = 3  # windows of the model without a kind, where a session is brief
 
 
 @dataclass(frozen=True)
@@ -52,14 +51,10 @@ class SamplingBudget:
         """Whether no windows are taken beyond the first ones."""
         return self.phases > 1 and self.budget_s is None
 
-    def first(self, target: Target) -> int:
-        """Return how many of the first passes visit a target."""
-        return min(FEW, self.passes) if target.what == "without" and self.brief else self.passes
-
 
 def first_windows(plan: Sequence[Target], sampling_budget: SamplingBudget) -> int:
-    """Return the windows of the first passes, and the model's last one."""
-    return sum(sampling_budget.first(target) for target in plan) + 1
+    """Return the windows of the first passes, which visit every target, and the model's last one."""
+    return sampling_budget.passes * len(plan) + 1
 
 
 def most_retaken(windows: int, *, modelled: bool) -> int:

@@ -106,10 +106,7 @@ class Session:
         self._warm(anchor, self.sampling_budget.preheat_s)
         number = 0
         for number in range(self.sampling_budget.passes):
-            due = [
-                target for target in plan if target is not anchor and number < self.sampling_budget.first(target)
-            ]
-            self._pass(number, anchor, due, steps)
+            self._pass(number, anchor, [target for target in plan if target is not anchor], steps)
         self._retake_stalled(plan, steps)  # a stall among the first windows would ask for many more
         while lacking := self._lacking(plan):
             number += 1

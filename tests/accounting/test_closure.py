@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.accounting.closure import Sources, closures, differentials, outermost, quotient, state
+from energyscope.accounting.closure import (
+    Sources,
+    closures,
+    differentials,
+    leaves_state,
+    outermost,
+    quotient,
+    state,
+)
 from energyscope.accounting.measured import Measured, Total
+from energyscope.intervals import Interval
 from energyscope.metering.interval import Estimate
+from energyscope.reasons import reason, split
 
 
 def component(name, kind, level, parent, layer=None, calls=1):
@@ -91,7 +101,7 @@ def test_layers_are_taken_together_and_share_their_glue():
 def test_blocks_close_over_their_sub_components():
     """Each kind of block that has parts has a closure: 2 x 29 / (30 + 32), here without overhead."""
     by_level = closures(sources())
-    assert set(by_level) == {"model", "layers", "mlp"}
+    assert set(by_level) == {"model", "layers", "mlp", "leaves"}
     assert by_level["mlp"]["energy"] == pytest.approx(58 / 62)
     half = ((2 * 0.5) ** 2 + (58 / 62) ** 2 * 2 * 0.2**2) ** 0.5 / 62
     assert by_level["mlp"]["energy_high"] - 58 / 62 == pytest.approx(half)
@@ -157,6 +167,59 @@ def test_no_interval_where_a_part_has_none():
     assert closure["state"] == "closed"
 
 
+# --- leaves and all overhead ----------------------------------------------------------------------------------
+
+WITH_OVERHEAD = [*SUBJECTS, target("glue:mlp", "h.0.mlp", "h.1.mlp")]
+
+
+def test_leaves_and_all_overhead_are_summed_over_the_model():
+    """(6 + 2 x 29 + 9 + 2 x 8 + 2 x 1.5) / 100 = 0.92, while each level adds up to more."""
+    by_level = closures(sources({"glue:mlp": (1.5, 0.1)}, targets=WITH_OVERHEAD))
+    leaves = by_level["leaves"]
+    half = (0.3**2 + (2 * 0.5) ** 2 + 1.2**2 + (2 * 0.1) ** 2 + (2 * 0.1) ** 2 + 0.92**2) ** 0.5 / 100
+    assert leaves["energy"] == pytest.approx(0.92)
+    assert leaves["energy_high"] - 0.92 == pytest.approx(half)
+    assert (leaves["decides"], leaves["state"], leaves["with_glue"]) == ("energy", "under-captured", True)
+    assert min(by_level[level]["energy"] for level in ("model", "layers", "mlp")) > 0.92
+
+
+@pytest.mark.parametrize("missing", ["group:up", "glue:mlp", "node:h.0.mlp"])
+def test_what_was_not_measured_inside_is_a_leaf_as_a_whole(missing):
+    """GIVEN an MLP without its part or its overhead THEN the MLP itself is a leaf; without itself, its part is."""
+    changes = {"glue:mlp": (1.5, 0.1), missing: None}
+    leaves = closures(sources(changes, targets=WITH_OVERHEAD))["leaves"]
+    assert leaves["energy"] == pytest.approx(0.92 if missing == "node:h.0.mlp" else (6 + 30 + 32 + 9 + 16) / 100)
+
+
+@pytest.mark.parametrize("missing", ["glue:model", "node:wte", "node:model"])
+def test_without_a_sum_there_are_no_leaves(missing):
+    """GIVEN no overhead of the model, no value of one of its parts, or no whole THEN leaves have no sum."""
+    assert "leaves" not in closures(sources({missing: None}))
+
+
+def test_leaves_run_eagerly_are_judged_by_work():
+    """GIVEN a model that idles more than its parts THEN work decides in eager execution, and energy in a graph."""
+    changes = {"node:model": measured(100.0, 1.0, static=0.3)}
+    eager = closures(sources(changes, execution="eager"))["leaves"]
+    graph = closures(sources(changes))["leaves"]
+    assert (eager["decides"], graph["decides"]) == ("dynamic", "energy")
+    assert eager["dynamic"] == pytest.approx(0.75 * 93 / 70)
+    assert (eager["state"], graph["state"]) == ("closed", "under-captured")
+    no_idle_power = {"node:model": Measured(energy=around(100.0, 1.0), time=around(200.0, 1.0))}
+    assert closures(sources(no_idle_power, execution="eager"))["leaves"]["decides"] == "energy"
+
+
+@pytest.mark.parametrize(
+    ("share", "half", "expected"),
+    [(0.97, 0.02, "closed"), (0.92, 0.02, "under-captured"), (0.92, 0.04, "uncertain"),
+     (1.08, 0.02, "over-captured"), (1.0, 0.2, "uncertain"), (1.0, None, "uncertain")],
+)  # fmt: skip
+def test_leaves_are_wrong_where_the_interval_excludes_95_to_105_percent(share, half, expected):
+    """GIVEN an interval outside THEN too little or too much; across a limit, too wide or missing: uncertain."""
+    low, high = (None, None) if half is None else (share - half, share + half)
+    assert leaves_state(Interval(share, low, high)) == expected
+
+
 # --- what a ratio means ---------------------------------------------------------------------------------------
 
 
@@ -220,6 +283,34 @@ def test_a_differential_is_the_model_less_the_model_without():
     assert (differential["ratio_low"], differential["ratio_high"]) == pytest.approx(
         (62 / 60 - width, 62 / 60 + width)
     )
+
+
+def test_a_differential_has_both_shares_of_the_model():
+    """Replay takes 62 of 100, the model saves 1 - 40/100; of work alike, and with an interval from both."""
+    shares = differentials(sources())["mlp"]["shares"]
+    for quantity, model in (("energy", 100), ("dynamic", 75)):
+        replayed, saved = shares[quantity]["replayed"], shares[quantity]["saved"]
+        assert (replayed["value"], saved["value"]) == pytest.approx((0.62, 0.6))
+        assert saved["high"] - 0.6 == pytest.approx((4 + 0.4**2) ** 0.5 / model)
+        assert 0.6 - saved["low"] == pytest.approx((4 + 0.4**2) ** 0.5 / model)
+    unsplit = {"without:mlp": Measured(energy=around(40.0, 2.0), time=around(80.0, 1.0))}
+    assert differentials(sources(unsplit))["mlp"]["shares"]["dynamic"] is None
+
+
+@pytest.mark.parametrize(
+    ("half", "windows", "guard", "grade", "codes"),
+    [(0.1, 5, [], "B", ["wide-interval"]), (0.1, 3, [], "B", ["few-windows", "wide-interval"]),
+     (2.0, 5, [], "C", ["wide-interval"]), (0.1, 5, ["slowed-by-heat"], "C", ["slowed-by-heat", "wide-interval"]),
+     (20.0, 5, [], "invalid", ["wide-interval"])],
+)  # fmt: skip
+def test_a_differential_is_graded_by_the_rule_of_every_number(half, windows, guard, grade, codes):
+    """GIVEN interval, windows and guards of the model without a kind THEN what it saves has a grade."""
+    without = measured(40.0, half)
+    without.energy = Estimate(40.0, 40.0 - half, 40.0 + half, windows)
+    without.guard = [reason(code) for code in guard]
+    entry = differentials(sources({"without:mlp": without}))["mlp"]
+    assert entry["quality"] == grade
+    assert [part.code for part in split(entry["reasons"])] == codes
 
 
 def test_a_kinds_mean_is_replayed_for_all_its_members():

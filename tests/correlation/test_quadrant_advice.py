@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from energyscope.accounting.checks import Checks, KindCheck
 from energyscope.correlation.advice import advise, sensitivity_column
 from energyscope.correlation.quadrants import Point
+from energyscope.intervals import Interval
 from energyscope.reasons import reason
 
 
@@ -28,7 +32,13 @@ def point(quadrant: str, **other: object) -> Point:
 
 
 POINTS = [point(f"{heat} energy, {effect} impact") for heat in ("high", "low") for effect in ("high", "low")]
-GOOD = {"closure": 1.0, "modelled": False}
+AGREEING = KindCheck(Interval(0.3, 0.29, 0.31), Interval(0.3, 0.29, 0.31))
+CHECKS = Checks(leaves=Interval(1.0, 0.98, 1.02), kinds={"mlp": AGREEING})
+GOOD = {"checks": CHECKS, "modelled": False}
+
+
+def leaves(value: float, half: float) -> Checks:
+    return replace(CHECKS, leaves=Interval(value, value - half, value + half))
 
 
 def test_each_quadrant_of_sensitivity_has_its_advice() -> None:
@@ -40,7 +50,7 @@ def test_each_quadrant_of_sensitivity_has_its_advice() -> None:
         "low energy, high impact": ("keep", "cheap-sensitive"),
         "low energy, low impact": ("leave", "cheap-tolerant"),
     }
-    assert all(entry.warning is None and entry.withheld_because is None for entry in advice.values())
+    assert all(entry.warning is entry.withheld_because is entry.unsure is None for entry in advice.values())
     entry = advice["high energy, low impact"]
     assert (entry.energy_mj, entry.impact, entry.stability) == (4.0, 0.1, 0.93)
 
@@ -53,18 +63,53 @@ def test_criticality_alone_never_says_quantize() -> None:
 
 
 @pytest.mark.parametrize(
-    ("closure", "modelled", "why"),
+    ("checks", "modelled", "why"),
     [
-        (0.9299, False, reason("closure-outside", closure=0.9299, low=0.93, high=1.07)),
-        (1.08, False, reason("closure-outside", closure=1.08, low=0.93, high=1.07)),
-        (None, False, "closure-unknown"),
-        (1.0, True, "energy-modelled"),
+        (leaves(0.92, 0.02), False, reason("closure-outside", closure=0.92, low=0.95, high=1.05)),
+        (leaves(1.08, 0.02), False, reason("closure-outside", closure=1.08, low=0.95, high=1.05)),
+        (Checks(), False, "closure-unknown"),
+        (CHECKS, True, "energy-modelled"),
     ],
 )
-def test_poor_closure_withholds_everything(closure: float | None, modelled: bool, why: str) -> None:
-    """GIVEN parts that do not add up, or modelled energy, THEN nothing is advised, and each says why."""
-    advice = advise(POINTS, sensitivity=True, closure=closure, modelled=modelled)
-    assert {(entry.advice, entry.why, entry.withheld_because) for entry in advice} == {(None, None, why)}
+def test_leaves_that_do_not_add_up_withhold_everything(checks: Checks, modelled: bool, why: str) -> None:
+    """GIVEN leaves that do not add up, or modelled energy, THEN nothing is advised, and each says why."""
+    advice = advise(POINTS, sensitivity=True, checks=checks, modelled=modelled)
+    assert {(entry.advice, entry.why, entry.withheld_because, entry.unsure) for entry in advice} == {
+        (None, None, why, None)
+    }
+
+
+def test_a_kind_that_the_model_contradicts_has_no_advice() -> None:
+    """GIVEN 26 % in replay where the model saves 37 %, THEN advice on that kind is withheld, with both numbers."""
+    apart = KindCheck(Interval(0.26, 0.25, 0.27), Interval(0.37, 0.35, 0.39))
+    other = point("high energy, low impact", component="other", kind="attention")
+    checks = replace(CHECKS, kinds={"mlp": apart, "attention": AGREEING})
+    *withheld, last = sorted(
+        advise([*POINTS, other], sensitivity=True, checks=checks, modelled=False),
+        key=lambda entry: entry.component == "other",
+    )
+    assert {entry.withheld_because for entry in withheld} == {
+        reason("differential-apart", replayed=0.26, saved=0.37, of="energy")
+    }
+    assert last.advice == "quantize-first"
+
+
+@pytest.mark.parametrize(
+    ("checks", "why"),
+    [
+        (leaves(0.93, 0.04), "closure-unclear"),
+        (replace(CHECKS, kinds={}), "differential-unmeasured"),
+        (
+            replace(CHECKS, kinds={"mlp": KindCheck(Interval(0.3, 0.29, 0.31), Interval(0.3, 0.1, 0.5))}),
+            "differential-unclear",
+        ),
+    ],
+)
+def test_what_is_not_confirmed_is_advised_as_unsure(checks: Checks, why: str) -> None:
+    """GIVEN a sum or a kind that is not clear, THEN advice stands, with what makes it unsure."""
+    advice = advise(POINTS, sensitivity=True, checks=checks, modelled=False)
+    assert {entry.unsure for entry in advice} == {why}
+    assert all(entry.advice and not entry.withheld_because for entry in advice)
 
 
 @pytest.mark.parametrize("quality", ["C", "invalid", None])

@@ -7,7 +7,7 @@ import re
 import pytest
 from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
-from run_builder import Shape, build_run
+from run_builder import Shape, build_run, differential
 
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.report import Report
@@ -23,6 +23,12 @@ def rewritten(run, change):
     table = run.energy.copy()
     change(table)
     table.to_csv(run.path / "per_layer_energy.csv", index=False)
+    return load_run(run.path)
+
+
+def with_document(run, **parts):
+    """Return a run with parts of its run.json replaced."""
+    RunStore.open(run.path).update(**parts)
     return load_run(run.path)
 
 
@@ -49,6 +55,37 @@ def test_a_run_that_works_is_told_by_its_largest_blocks(tmp_path):
     blocks = {row["kind"]: row["work"] for row in answer(run).breakdown.rows if not row.get("rest")}
     largest = sorted(blocks.values(), reverse=True)[: len(facts["blocks"])]
     assert facts["share"] == pytest.approx(sum(largest) / Report(run).main.energy.value)
+
+
+def test_a_share_that_the_model_contradicts_is_told_with_both_numbers(tmp_path):
+    """GIVEN an MLP of 24 % in replay without which the model takes 34 % less, THEN sentence and trust say so."""
+    run = with_document(build_run(tmp_path / "run"), differential={"mlp": differential(34.0, 0.5, 24.3)})
+    told = answer(run)
+    assert "By its own replay, MLP takes 24 % of the work; the model without it uses 34.0 % \u00b1 0.5 less." in (
+        told.sentence
+    )
+    assert "the model without each contradicts the share of MLP, was not measured to check" in told.trust
+    assert told.trust.startswith("With care")
+    assert any(
+        "(\u221234 % work without it)" in str(row.get("label")) for row in told.figures[0].views[0].table.rows
+    )
+
+
+def test_leaves_that_do_not_add_up_are_told_beside_the_share(tmp_path):
+    """GIVEN leaves and overhead of 81 % of the model's work, THEN sentence, trust line and record say so."""
+    leaves = {"energy": 0.99, "dynamic": 0.81, "dynamic_low": 0.78, "dynamic_high": 0.84, "decides": "dynamic"}
+    told = answer(with_document(build_run(tmp_path / "run"), closure={"leaves": leaves}))
+    assert "Leaves and overhead add up to 81 % \u00b1 3 of the work: shares are not sure." in told.sentence
+    assert "leaves and overhead add up to 81 % \u00b1 3 of the model's work" in told.record()["trust"]
+
+
+def test_what_could_not_be_checked_is_told(tmp_path):
+    """GIVEN neither a sum nor a model without its blocks, THEN the trust line says that of both."""
+    run = build_run(tmp_path / "run", Shape(glue=False))
+    told = answer(with_document(run, closure={}, differential={}))
+    assert "what leaves and overhead add up to could not be measured" in told.trust
+    assert "the model without each was not measured to check the share of MLP and attention" in told.trust
+    assert told.trust.startswith("Mostly")
 
 
 def test_a_generation_is_told_by_its_token(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
 from impact_builder import every_impact
-from run_builder import Shape, build_run
+from run_builder import Shape, build_run, differential
 
 from energyscope.intervals import Interval
 from energyscope.reasons import reason
@@ -27,6 +27,7 @@ from energyscope.reporting.run import (
     statistics,
     trust,
 )
+from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import figures, tables
 from energyscope.runs.store import RunStore, load_run
@@ -272,17 +273,56 @@ def test_downloads_are_the_files_as_they_are(full):
 
 
 @pytest.mark.parametrize(
-    ("energy_ratio", "half", "level"),
-    [(1.0, 0.01, "yes"), (0.85, 0.01, "partly"), (1.0, 0.3, "mostly"), (1.2, 0.02, "partly")],
+    ("share", "half", "level"),
+    [
+        (1.0, 0.01, "yes"),
+        (0.85, 0.01, "partly"),
+        (1.0, 0.3, "mostly"),
+        (1.2, 0.02, "partly"),
+        (0.94, 0.02, "mostly"),
+    ],
 )
-def test_trust_follows_from_what_adds_up(tmp_path, energy_ratio, half, level):
-    """GIVEN parts that add up, do not, or might, THEN the verdict is yes, partly or mostly."""
-    low, high = energy_ratio - half, energy_ratio + half
-    closure = {"energy": energy_ratio, "energy_low": low, "energy_high": high, "with_glue": True}
-    run = with_document(build_run(tmp_path / "run"), closure={"model": closure}, drift=None)
+def test_trust_follows_from_what_the_leaves_add_up_to(tmp_path, share, half, level):
+    """GIVEN leaves that add up, do not, or might, THEN the verdict is yes, partly or mostly, not by level."""
+    low, high = share - half, share + half
+    leaves = {"dynamic": share, "dynamic_low": low, "dynamic_high": high, "energy": 1.0, "decides": "dynamic"}
+    model = {"energy": 1.0, "energy_low": 0.99, "energy_high": 1.01, "with_glue": True}
+    run = with_document(build_run(tmp_path / "run"), closure={"model": model, "leaves": leaves}, drift=None)
     verdict = trust.trust(Report(run))
     assert verdict.level == level
-    assert verdict.adds_up == Interval(energy_ratio, low, high)
+    assert verdict.checks.leaves == Interval(share, low, high)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "level", "judged"),
+    [
+        ({"mlp": (24.0, 0.5), "attention": (15.2, 0.6)}, "yes", {"agrees": ["MLP", "attention"]}),
+        (
+            {"mlp": (34.0, 0.5), "attention": (15.2, 0.6)},
+            "partly",
+            {"disagrees": ["MLP"], "agrees": ["attention"]},
+        ),
+        ({"mlp": (34.0, 20.0), "attention": (15.2, 0.6)}, "mostly", {"unclear": ["MLP"], "agrees": ["attention"]}),
+        ({"mlp": (24.0, 0.5)}, "mostly", {"agrees": ["MLP"], "unknown": ["attention"]}),
+    ],
+)
+def test_trust_follows_from_the_model_without_the_costliest_blocks(tmp_path, kinds, level, judged):
+    """GIVEN that the model without them agrees, disagrees, is noisy or was not measured, THEN trust says which."""
+    replayed = {"mlp": 24.3, "attention": 15.4}
+    differentials = {kind: differential(*saved, replayed[kind]) for kind, saved in kinds.items()}
+    run = with_document(build_run(tmp_path / "run"), differential=differentials, drift=None)
+    verdict = trust.trust(Report(run))
+    assert (verdict.level, verdict.judged) == (level, judged)
+
+
+def test_an_older_run_is_checked_by_its_table(tmp_path):
+    """GIVEN a run from before leaves were added up, THEN its rows are: leaves and overhead, of all energy."""
+    workload = Report(build_run(tmp_path / "run", Shape(old=True))).main
+    opened = [node for node in workload.tree.nodes if node.children]
+    summed = sum(node.energy.value for node in workload.tree.leaves) + sum(node.glue.value for node in opened)
+    assert workload.checks.leaves.value == pytest.approx(summed / workload.energy.value)
+    assert workload.checks.leaves.low < workload.checks.leaves.value < workload.checks.leaves.high
+    assert workload.checks.name == "energy"
 
 
 def test_modelled_joules_are_trusted_as_times_only(tmp_path):
@@ -291,18 +331,22 @@ def test_modelled_joules_are_trusted_as_times_only(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ratio", "verdict"),
-    [((1.0, 0.95, 1.05), "agrees"), ((1.0, 0.5, 1.5), "unclear"), ((1.3, 1.2, 1.4), "costlier in replay"),
-     ((0.7, 0.6, 0.8), "cheaper in replay")],
-)  # fmt: skip
-def test_replay_is_judged_by_its_interval(tmp_path, ratio, verdict):
-    """GIVEN replayed against in the model, THEN it agrees within 5 %, or differs where the interval excludes 1."""
-    value, low, high = ratio
-    entry = {"energy_mj": 5.0, "low": 4.8, "high": 5.2, "replayed_mj": 5.0 * value}
-    entry |= {"ratio": value, "ratio_low": low, "ratio_high": high}
+    ("saved", "half", "verdict"),
+    [
+        (24.0, 0.5, "agrees"),
+        (24.0, 20.0, "unclear"),
+        (18.0, 0.5, "costlier in replay"),
+        (34.0, 0.5, "cheaper in replay"),
+    ],
+)
+def test_replay_is_judged_by_intervals(tmp_path, saved, half, verdict):
+    """GIVEN 24.3 mJ in replay, THEN the model's saving agrees, or differs where intervals are apart."""
+    entry = differential(saved, half, 24.3)
     run = with_document(build_run(tmp_path / "run"), differential={"mlp": entry})
-    rows = trust.section(Report(run)).tables["replay-prefill"].rows
-    assert [row["verdict"] for row in rows] == [verdict]
+    (row,) = trust.section(Report(run)).tables["replay-prefill"].rows
+    assert (row["verdict"], row["grade"]) == (verdict, entry["quality"])
+    (check,) = {row["check"] for row in Answer(Report(run)).breakdown.rows if row.get("kind") == "mlp"}
+    assert check.startswith(verdict if verdict in {"agrees", "unclear"} else "24 % in replay, ")
 
 
 def test_several_devices_are_listed(tmp_path):

@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from energyscope.accounting.checks import Checks
 from energyscope.errors import DataError
+from energyscope.intervals import Interval
 from energyscope.reasons import reason
 from energyscope.runs.schema import (
     ENERGY_COLUMNS,
@@ -22,6 +24,8 @@ from energyscope.runs.schema import (
 )
 from energyscope.runs.store import RunStore, load_run
 from energyscope.stages.correlate import correlate, default_impact, merge
+
+CHECKS = Checks(leaves=Interval(1.0, 0.99, 1.01))
 
 KEYS = {
     "component", "kind", "layer", "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "impact",
@@ -255,7 +259,7 @@ def test_modelled_energy_is_said_and_gives_no_advice(said_by: str) -> None:
     energy, impact = tables()
     if said_by == "meter":
         energy = [replace(row, meter="modelled") for row in energy]
-    document = correlate(*frames(energy, impact), modelled=said_by == "caller", closure=1.0)
+    document = correlate(*frames(energy, impact), modelled=said_by == "caller", checks=CHECKS)
     assert document["compared"]["modelled"] is True
     assert {(advice["advice"], advice["withheld_because"]) for advice in document["advice"]} == {
         (None, "energy-modelled")
@@ -391,7 +395,7 @@ def test_advice_rests_on_sensitivity() -> None:
     blocks = [row for row in impact if row.metric == "kl" and row.component.endswith(("attention", "mlp"))]
     impact += [replace(row, method="int8") for row in blocks]
     impact.append(impact_row("embed", None, method="int8", reasons=reason("no-weight-matrix")))
-    document = correlate(*frames(energy, impact), closure=1.0)
+    document = correlate(*frames(energy, impact), checks=CHECKS)
     assert document["advice_column"] == "int8:kl"
     advice = {item["component"]: item for item in document["advice"]}
     assert set(advice) == set(names(document))
@@ -403,10 +407,13 @@ def test_advice_rests_on_sensitivity() -> None:
     assert embed["withheld_because"] == reason("impact-invalid", impact="int8:kl", why="no-weight-matrix")
 
 
-@pytest.mark.parametrize(("closure", "code"), [(None, "closure-unknown"), (0.8, "closure-outside")])
-def test_advice_is_withheld_where_the_parts_do_not_add_up(closure: float | None, code: str) -> None:
-    """GIVEN parts that do not add up to the model, or may not, THEN no component has advice."""
-    document = correlate(*frames(*tables()), closure=closure)
+@pytest.mark.parametrize(
+    ("checks", "code"),
+    [(None, "closure-unknown"), (Checks(leaves=Interval(0.8, 0.78, 0.82)), "closure-outside")],
+)
+def test_advice_is_withheld_where_the_leaves_do_not_add_up(checks: Checks | None, code: str) -> None:
+    """GIVEN leaves that do not add up to the model, or may not, THEN no component has advice."""
+    document = correlate(*frames(*tables()), checks=checks)
     assert {advice["advice"] for advice in document["advice"]} == {None}
     assert {advice["withheld_because"].code for advice in document["advice"]} == {code}
 

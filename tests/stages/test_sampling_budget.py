@@ -6,7 +6,7 @@ import pytest
 from simulated import measure, target
 
 from energyscope.replay.targets import Target
-from energyscope.stages.sampling_budget import FEW, SamplingBudget, first_windows, most_retaken, replay_time
+from energyscope.stages.sampling_budget import SamplingBudget, first_windows, most_retaken, replay_time
 from energyscope.testing import SimulatedCall, SimulatedGpu, SimulatedSensor
 
 MODEL = SimulatedCall(20.0, 80.0)
@@ -51,10 +51,10 @@ def test_a_brief_session_takes_no_longer_than_expected(gpu):
 
 
 def test_the_first_windows_are_those_of_all_passes():
-    """Each target has one a pass and the model one more; among scenes, the model without a kind has three."""
+    """Each target has one a pass, also the model without a kind among other phases, and the model one more."""
     plan = [Target("node:model", "node", ("model",)), Target("without:mlp", "without", ("mlp",))]
     assert first_windows(plan, SamplingBudget()) == 5 + 5 + 1
-    assert first_windows(plan, SamplingBudget(phases=2)) == 5 + FEW + 1
+    assert first_windows(plan, SamplingBudget(phases=2)) == 5 + 5 + 1
     assert first_windows(plan, SamplingBudget(passes=2, phases=2)) == 2 + 2 + 1
 
 

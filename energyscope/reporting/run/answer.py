@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from energyscope import format as fmt
+from energyscope.accounting.checks import Checks
 from energyscope.changes.savings import WORKLOAD, Change, best, changes, winner
 from energyscope.intervals import Interval, finite, from_entry
 from energyscope.metering.grades import INVALID
@@ -20,7 +21,6 @@ from energyscope.reporting.run.method import left_out, unfinished
 from energyscope.reporting.run.quality import rank_figure, ranking
 from energyscope.reporting.run.report import (
     DECODE,
-    MeasuredWorkload,
     Report,
     execution_name,
     precision_name,
@@ -157,7 +157,8 @@ class Answer:
         if subject is None:
             stages = self.alerts or left_out(self.report)
             return {"case": "nothing", "unfinished": stages, "modelled": self.report.modelled}
-        blocks, share = _largest(workload, work=subject.splits) if workload else ([], None)
+        kinds, share = parts.costliest(workload.tree, work=subject.splits) if workload else ([], None)
+        checks = workload.checks if workload else Checks()
         waits = subject.idle is not None and subject.splits and subject.idle > _MOSTLY * subject.energy.value
         return {
             "case": "waits" if waits else "blocks",
@@ -166,8 +167,13 @@ class Answer:
             "energy": subject.energy,
             "work": subject.work,
             "idle": subject.idle,
-            "blocks": blocks,
+            "blocks": [title_of(kind) for kind in kinds],
             "share": share,
+            "apart": {
+                title_of(kind): check for kind in kinds if (check := checks.kinds.get(kind)) and check.disagrees
+            },
+            "outside": checks.leaves if checks.add_up_wrongly else None,
+            "checked": checks.name,
             "of_work": subject.splits,
             "modelled": self.report.modelled,
         }
@@ -257,7 +263,8 @@ class Answer:
         """The energy of the costliest workload by block."""
         if self.report.main is None:
             return Table([Column("part", "Part")], [])
-        return parts.blocks(self.report.main.tree, modelled=self.report.modelled)
+        main = self.report.main
+        return parts.with_checks(parts.blocks(main.tree, modelled=self.report.modelled), main.checks)
 
     def record(self) -> dict[str, Any]:
         """Return the answer for a machine."""
@@ -337,19 +344,6 @@ class Answer:
 
 def _named(change: Change | None) -> dict[str, Any] | None:
     return None if change is None else {"name": change_name(change), "saved": change.saved.value, "change": change}
-
-
-def _largest(workload: MeasuredWorkload, *, work: bool) -> tuple[list[str], float | None]:
-    """Return the one or two blocks that take most, by work where that is known, and their share of the energy."""
-    table = parts.blocks(workload.tree, modelled=False)
-    blocks = [row for row in table.rows if not row.get("rest")]
-    sizes = [(row["work"] if work else row["energy"].value, row["kind"]) for row in blocks]
-    ranked = sorted(((size, kind) for size, kind in sizes if size is not None), reverse=True)
-    whole = workload.energy.value if workload.energy else 0.0
-    if not ranked or whole <= 0:
-        return [], None
-    most = 1 if len(ranked) == 1 or ranked[0][0] > 2 * ranked[1][0] else 2
-    return [title_of(kind) for _, kind in ranked[:most]], sum(size for size, _ in ranked[:most]) / whole
 
 
 def _shape(report: Report) -> str:

@@ -43,7 +43,8 @@ def section(report: Report) -> Content | None:
                 flows.append(View(flow(down, part), down, state))
             if len(inside.rows) > 2 and _drawable(inside, part):
                 layers.append(View(strip(inside, part), inside, state))
-        tables[f"blocks-{workload.name}"] = parts.blocks(workload.tree, modelled=report.modelled)
+        by_block = parts.blocks(workload.tree, modelled=report.modelled)
+        tables[f"blocks-{workload.name}"] = parts.with_checks(by_block, workload.checks)
     ranges = {workload.name: layer_range(workload) for workload in report.workloads}
     figures = [
         Figure("energy-flow", "From the model to its blocks", flows, "Height: energy. Hollow: too noisy."),
@@ -100,6 +101,10 @@ def _label(row: Row, part: str, workload: MeasuredWorkload) -> str:
     share = f" \u00b7 {fmt.quantity(amount / whole, 'share')}" if whole and amount is not None else ""
     if part == "energy" and work and idle and idle > work and row.get("work") is not None:
         share = f" \u00b7 {fmt.quantity(row['work'] / work, 'share')} of all work"  # the better known of the two
+    checks = workload.checks
+    check = checks.kinds.get(str(row["kind"]))
+    if check is not None and check.disagrees and check.saved is not None:
+        share += f" ({fmt.quantity(-check.saved.value, 'change')} {checks.name} without it)"
     return f"{fmt.quantity(amount, 'mJ')}{share}"
 
 

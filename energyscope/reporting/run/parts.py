@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from energyscope import format as fmt
-from energyscope.intervals import Interval, finite, ratio
+from energyscope.accounting.checks import Checks, KindCheck
+from energyscope.intervals import Interval, finite, interval, ratio
 from energyscope.metering.activity import BUSY, Activity, limited_by, mean_activity
 from energyscope.metering.grades import GRADES
 from energyscope.reporting.charts.theme import title_of
@@ -71,6 +73,62 @@ def types(tree: EnergyTree, *, modelled: bool) -> Table:
     """Return the energy of the smallest components that were measured by kind, the largest first, and the rest."""
     opened = [node for node in tree.nodes if any(child.energy for child in node.children)]
     return Table(columns(modelled=modelled), _by_kind(tree, tree.leaves, opened))
+
+
+def costliest(tree: EnergyTree, *, work: bool) -> tuple[list[str], float | None]:
+    """Return the kinds of the one or two blocks that take most, and their share of the model's energy.
+
+    Of their ``work``, or of all their energy. Two where the first takes at most twice as much as the second.
+    """
+    rows = [row for row in blocks(tree, modelled=False).rows if not row.get("rest")]
+    sizes = [(row["work"] if work else row["energy"].value, row["kind"]) for row in rows]
+    ranked = sorted(((size, kind) for size, kind in sizes if size is not None), reverse=True)
+    whole = tree.model_energy.value if tree.model_energy else 0.0
+    if not ranked or whole <= 0:
+        return [], None
+    most = 1 if len(ranked) == 1 or ranked[0][0] > 2 * ranked[1][0] else 2
+    return [kind for _, kind in ranked[:most]], sum(size for size, _ in ranked[:most]) / whole
+
+
+def with_checks(table: Table, checks: Checks) -> Table:
+    """Return a table of parts that says of each kind whether the model without it agrees with its replay."""
+    hint = (
+        f"whether it takes as much of the model's {checks.name} in replay as the model saves where it is left out"
+    )
+    column = Column("check", "Check", hint=hint, rank=3)
+    rows = [{**row, "check": _check(checks.kinds.get(row["kind"]))} for row in table.rows]
+    return replace(table, columns=[*table.columns, column], rows=rows) if checks.kinds else table
+
+
+def _check(check: KindCheck | None) -> str | None:
+    if check is None or check.replayed is None or check.saved is None:
+        return None
+    if not check.disagrees:
+        return check.verdict
+    replayed, saved = fmt.quantity(check.replayed.value, "share"), fmt.measured(check.saved, "share")
+    return f"{replayed} in replay, {saved} left out"
+
+
+def checks_of_table(tree: EnergyTree, differential: Mapping[str, Any]) -> Checks:
+    """Return the checks of a run that was recorded before leaves were added up: those of all energy."""
+    whole = tree.model_energy
+    opened = [node for node in tree.nodes if node.children]
+    summed = [*((node, node.energy) for node in tree.leaves), *((node, node.glue) for node in opened)]
+    if whole is None or whole.value <= 0:
+        return Checks()
+    energy = sum_intervals(summed) if opened and all(value is not None for _, value in summed) else None
+    kinds = {}
+    for kind, entry in differential.items():
+        outermost = [
+            node for node in tree.nodes if node.kind == kind and node.number("differential_mj") is not None
+        ]
+        replayed, saved = (
+            sum_energy(outermost),
+            interval(entry.get("energy_mj"), entry.get("low"), entry.get("high")),
+        )
+        if replayed is not None and saved is not None:
+            kinds[kind] = KindCheck(share_of(replayed, whole), saved.scaled(1 / whole.value))
+    return Checks(leaves=None if energy is None else share_of(energy, whole), kinds=kinds)
 
 
 def _by_kind(tree: EnergyTree, nodes: Sequence[Node], opened: Sequence[Node]) -> list[dict[str, Any]]:

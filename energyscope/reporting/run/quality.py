@@ -8,6 +8,7 @@ from typing import Any, cast
 import pandas as pd
 
 from energyscope import format as fmt
+from energyscope import reasons
 from energyscope.correlation.advice import SENSITIVITIES
 from energyscope.correlation.joint import is_joint
 from energyscope.correlation.quadrants import UNDECIDED, high_is_more
@@ -295,9 +296,10 @@ def _advice(correlation: Mapping[str, Any]) -> Table:
     rows = [
         {
             "component": entry.get("component"),
-            "advice": str(entry.get("advice") or "none").replace("-", " "),
+            "advice": str(entry.get("advice") or "none").replace("-", " ")
+            + (" (unsure)" if entry.get("unsure") else ""),
             "quadrant": entry.get("quadrant"),
-            "why": entry.get("withheld_because") or entry.get("why"),
+            "why": reasons.join(filter(None, (entry.get(key) for key in ("withheld_because", "why", "unsure")))),
             "energy": finite(entry.get("energy_mj")),
             "impact": finite(entry.get("impact")),
         }

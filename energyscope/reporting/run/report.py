@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from energyscope import format as fmt
+from energyscope.accounting.checks import Checks, checks
 from energyscope.intervals import Interval, finite
+from energyscope.reporting.run import parts
 from energyscope.reporting.section import Page
 from energyscope.runs.method import execution_of
 from energyscope.runs.store import Run
@@ -77,6 +79,13 @@ class MeasuredWorkload:
     def per_token(self) -> Interval | None:
         """Energy (mJ) for each token that it reads or makes."""
         return self.energy.scaled(1 / self.tokens) if self.energy and self.tokens else None
+
+    @cached_property
+    def checks(self) -> Checks:
+        """What leaves and overhead add up to, and whether the model without each kind agrees with its replay."""
+        known = checks(self.document, self.execution)
+        differential = self.document.get("differential") or {}
+        return known if known.leaves or known.kinds else parts.checks_of_table(self.tree, differential)
 
     @property
     def cost(self) -> float:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 25
 SUMMARY = "summary"
-_BLOCKS = ("part", "energy", "share", "work", "idle")
+_BLOCKS = ("part", "energy", "share", "work", "idle", "check")
 _CHANGES = ("change", "phase", "saved", "time", "quality", "confidence")
 _SHOWN = {"changes": 14, "benchmark": 14, "phases": 10, "impact-by-kind": 14, "trust": 10, "energy": 10}  # rows
 
@@ -38,7 +38,7 @@ def answer_of(run: Run, width: int) -> RenderableType:
     from rich.console import Group
 
     answer = Answer(Report(run))
-    counts = ((8, 6), (7, 5), (6, 4), (5, 4), (4, 3), (3, 2), (2, 1))
+    counts = ((8, 6), (7, 5), (6, 4), (5, 4), (5, 3), (4, 3), (4, 2), (3, 2), (2, 1))
     drawings = (Group(*_answer(answer, blocks, changes, width)) for blocks, changes in counts)
     return shortened(drawings, width, MOST_LINES)
 

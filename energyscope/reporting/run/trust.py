@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from energyscope import format as fmt
+from energyscope.accounting.checks import AGREES, CHEAPER, COSTLIER, Checks, KindCheck
 from energyscope.accounting.closure import CLOSED, OVER, UNCERTAIN, UNDER, state, too_wide
-from energyscope.intervals import Interval, difference, finite, interval
+from energyscope.grouping import group_by
+from energyscope.intervals import Interval, finite, interval
 from energyscope.metering.grades import GRADES
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.generation import agreements
-from energyscope.reporting.run.parts import NOISY, UNEXPLAINED, blocks
+from energyscope.reporting.run.parts import NOISY, costliest
 from energyscope.reporting.run.report import RUN, MeasuredWorkload, Report, grades
+from energyscope.reporting.run.subject import subject_of
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
 from energyscope.runs.tree import Node, sum_column, sum_energy
@@ -21,26 +24,25 @@ from energyscope.runs.tree import Node, sum_column, sum_energy
 Level = Literal["yes", "mostly", "partly", "no"]
 WELL, ILL, UNKNOWN = "\u2713", "!", "?"
 _MARKS = {CLOSED: WELL, UNDER: ILL, OVER: ILL}
-AGREES, COSTLIER, CHEAPER = "agrees", "costlier in replay", "cheaper in replay"
-_REPLAY_AGREES = 0.05  # how far replayed / in the model may be from 1
-_REPLAY_REACH = 0.15  # and how far its interval may reach
 
 
 @dataclass(frozen=True)
 class Trust:
-    """A verdict in one word, and the facts behind it: the limits of the total, what parts add up to, and so on.
+    """A verdict in one word, and the facts behind it.
 
-    ``total`` is the whole model's relative half-width, ``adds_up`` what its parts come to as a share of it with
-    the ``state`` of that, ``noisy`` the share of measured values that are too noisy.
+    ``total`` is the whole model's relative half-width, ``checks`` what leaves and overhead add up to, ``judged``
+    the costliest blocks by what the model without them says of their share (``agrees``, ``disagrees``,
+    ``unclear``, ``unknown``: not measured), ``noisy`` the share of measured values that are too noisy.
+    ``detailed``: components were measured, and not the model alone.
     """
 
     level: Level
     modelled: bool
     watts: float | None
     total: float | None
-    adds_up: Interval | None
-    blocks: Interval | None
-    state: str | None
+    detailed: bool
+    checks: Checks
+    judged: Mapping[str, list[str]]
     noisy: float
     drifted: float | None
 
@@ -50,35 +52,40 @@ def trust(report: Report) -> Trust | None:
     workload = report.main
     if workload is None:
         return None
-    total = fmt.relative(workload.energy)
-    adds_up, state = adds_up_of(workload) or (None, None)
+    total, checks, judged = fmt.relative(workload.energy), workload.checks, _judged(report, workload)
     counts = grades(workload.tree.nodes)
     noisy = counts["invalid"] / max(sum(counts.values()), 1)
     drift = workload.document.get("drift") or {}
     drifted = finite(drift.get("change")) if drift.get("significant") else None
     level: Level = "yes"
-    if total is None or total > GRADES["B"] or state != CLOSED or drifted or noisy > 0.25:
+    confirmed = checks.state == CLOSED and set(judged) <= {AGREES}
+    if total is None or total > GRADES["B"] or not confirmed or drifted or noisy > 0.25:
         level = "mostly"
-    if total is None or total > NOISY or state in {UNDER, OVER} or noisy > 0.5:
+    if total is None or total > NOISY or checks.add_up_wrongly or "disagrees" in judged or noisy > 0.5:
         level = "partly"
     return Trust(
         level="no" if report.modelled else level,
         modelled=report.modelled,
         watts=report.watts,
         total=total,
-        adds_up=adds_up,
-        blocks=blocks_add_up_to(workload),
-        state=state,
+        detailed=workload.detailed,
+        checks=checks,
+        judged=judged,
         noisy=noisy,
         drifted=drifted,
     )
 
 
-def blocks_add_up_to(workload: MeasuredWorkload) -> Interval | None:
-    """Return what blocks and overhead take as a share of the measured model: all but what is unexplained."""
-    rows = blocks(workload.tree, modelled=False).rows
-    left = next((row["share"] for row in rows if row["kind"] == UNEXPLAINED), None)
-    return None if left is None else difference(Interval(1.0, 1.0, 1.0), left)
+def _judged(report: Report, workload: MeasuredWorkload) -> dict[str, list[str]]:
+    """Return the costliest blocks, which the answer names, by what the model without them says."""
+    subject = subject_of(report)
+    kinds, _ = costliest(workload.tree, work=subject is not None and subject.splits)
+
+    def verdict(kind: str) -> str:
+        check = workload.checks.kinds.get(kind)
+        return "unknown" if check is None else "disagrees" if check.disagrees else check.verdict
+
+    return {name: [title_of(kind) for kind in group] for name, group in group_by(kinds, verdict).items()}
 
 
 @RUN.section(7, "trust", "Trust")
@@ -89,8 +96,8 @@ def section(report: Report) -> Content | None:
     matrix = [
         {
             "workload": workload.label,
-            "adds_up": _adds_up(workload),
-            "blocks": blocks_add_up_to(workload),
+            "adds_up": _marked(*(adds_up_of(workload) or (None, None))),
+            "leaves": _marked(workload.checks.leaves, workload.checks.state),
             "replay": _replay(workload),
             "drift": _drift(workload.document.get("drift") or {}),
             "noise": _noise(workload),
@@ -99,10 +106,10 @@ def section(report: Report) -> Content | None:
     ]
     columns = [
         Column("workload", "Workload"),
-        Column("adds_up", "Parts add up to", hint="layers, other parts and overhead, of the measured model"),
-        Column("blocks", "Blocks add up to", "share", "the same with the blocks inside layers, each measured", 1),
+        Column("leaves", "Leaves add up to", hint="smallest components and all overhead, of the measured model"),
+        Column("adds_up", "Parts add up to", hint="layers, other parts and overhead, of its energy", rank=1),
         Column(
-            "replay", "Replay", hint="whether kinds take in replay what the model saves without them, within 5 %"
+            "replay", "Replay", hint="whether kinds take in replay what the model saves without them, within 7 %"
         ),
         Column("drift", "Drift", hint="change of the whole model's energy over the run"),
         Column(
@@ -125,14 +132,13 @@ def adds_up_of(workload: MeasuredWorkload, level: str = "model") -> tuple[Interv
     entry = (workload.document.get("closure") or {}).get(level)
     if not isinstance(entry, Mapping):
         return None
-    if (energy := _interval(entry, "energy")) is None:
+    if (share := _interval(entry, str(entry.get("decides") or "energy"))) is None:
         return None
     verdict = str(entry.get("state") or state(entry, workload.execution))
-    return energy, UNCERTAIN if verdict == CLOSED and too_wide(energy.low, energy.high) else verdict
+    return share, UNCERTAIN if verdict == CLOSED and too_wide(share.low, share.high) else verdict
 
 
-def _adds_up(workload: MeasuredWorkload) -> str:
-    share, verdict = adds_up_of(workload) or (None, None)
+def _marked(share: Interval | None, verdict: str | None) -> str:
     return fmt.UNKNOWN if share is None else f"{_MARKS.get(str(verdict), UNKNOWN)} {fmt.measured(share, 'share')}"
 
 
@@ -147,7 +153,9 @@ def _levels(workload: MeasuredWorkload) -> Table:
         Column("time", "Time", "share", rank=1),
         Column("dynamic", "Work", "share", rank=2),
         Column("static", "Idle", "share", rank=3),
-        Column("state", "Verdict"),
+        Column(
+            "state", "Verdict", hint="of leaves run eagerly: by work, since their idle time is not the model's"
+        ),
     ]
     words = {CLOSED: "adds up", UNDER: "too little", OVER: "too much", UNCERTAIN: "unclear"}
     rows = []
@@ -166,24 +174,21 @@ def _replayed(workload: MeasuredWorkload) -> list[dict[str, Any]]:
         saved = interval(entry.get("energy_mj"), entry.get("low"), entry.get("high"))
         if saved is None:
             continue
-        ratio = _interval(entry, "ratio")
-        names = {"kind": kind, "part": title_of(kind)}
-        values = {"saved": saved, "replayed": finite(entry.get("replayed_mj")), "ratio": ratio}
-        rows.append({**names, **values, "verdict": _agreement(saved, ratio)})
+        check = workload.checks.kinds.get(kind) or KindCheck(None, None)
+        rows.append(
+            {
+                "kind": kind,
+                "part": title_of(kind),
+                "saved": saved,
+                "replayed": finite(entry.get("replayed_mj")),
+                "saved_share": check.saved,
+                "replayed_share": check.replayed,
+                "verdict": check.verdict,
+                "grade": entry.get("quality"),
+                "reasons": entry.get("reasons"),
+            }
+        )
     return sorted(rows, key=lambda row: -row["saved"].value)
-
-
-def _agreement(saved: Interval, ratio: Interval | None) -> str:
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return "unclear"
-    if saved.value <= 0 or (saved.low is not None and saved.low <= 0):
-        return "too small"
-    narrow = ratio.low >= 1 - _REPLAY_REACH and ratio.high <= 1 + _REPLAY_REACH
-    if narrow and abs(ratio.value - 1) <= _REPLAY_AGREES:
-        return AGREES
-    if not ratio.excludes(1.0):
-        return "unclear"
-    return COSTLIER if ratio.value > 1 else CHEAPER
 
 
 def _replay(workload: MeasuredWorkload) -> str:
@@ -198,12 +203,16 @@ def _replay(workload: MeasuredWorkload) -> str:
 
 
 def _kinds(workload: MeasuredWorkload) -> Table:
+    of = f"of the model's {workload.checks.name}"
     columns = [
         Column("part", "Kind"),
-        Column("saved", "In the model", "mJ", "what the model saves without the kind"),
-        Column("replayed", "In replay", "mJ"),
-        Column("ratio", "Replay / model", "ratio"),
-        Column("verdict", "Verdict"),
+        Column("saved", "In the model", "mJ", "what the model saves without the kind", rank=1),
+        Column("replayed", "In replay", "mJ", rank=1),
+        Column("saved_share", "Share in the model", "share", of),
+        Column("replayed_share", "Share in replay", "share", of),
+        Column("verdict", "Verdict", hint="differs: intervals of the shares are apart by more than 7 %"),
+        Column("grade", "Grade", "grade", "of what the model saves"),
+        Column("reasons", "Reasons", "reasons", rank=2),
     ]
     return Table(columns, _replayed(workload), "Replay against the model, by kind")
 
