@@ -332,7 +332,7 @@ def test_older_coefficients_of_few_points_are_not_shown():
 
 
 def test_the_matrix_holds_every_metric_and_says_why_a_coefficient_is_missing():
-    """GIVEN metrics without a coefficient, THEN they keep their cells, with the reason; none at all is no figure."""
+    """GIVEN metrics without a coefficient, THEN their cells stay, with the reason; none at all is no figure."""
     columns = ["energy_mj", "zero:kl", "int8:accuracy_difference", "skip:kl"]
     value = [[None] * 4 for _ in columns]
     value[1][0] = 0.5
