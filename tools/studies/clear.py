@@ -50,7 +50,7 @@ def capture() -> Table:
     ]
     return Table(
         columns,
-        [{"what": what, "study": study or "not published", **{name: cells[name][what] for name in cells}}
+        [{"what": what, "study": study, **{name: cells[name][what] for name in cells}}
          for what, study in rows.items()],
     )  # fmt: skip
 
@@ -61,7 +61,7 @@ def spread() -> Table:
         lines = list(csv.DictReader(file))
     columns = [
         Column("calls", "N", "count"),
-        Column("seconds", "a trial", "s"),
+        Column("seconds", "a trial, with its two readings", "s"),
         Column("spread", "spread (CV)", "share"),
         Column("energy", "mean", "mJ"),
     ]
