@@ -56,42 +56,44 @@ def capture() -> Table:
 
 
 def spread() -> Table:
-    """Return how the spread of twenty trials falls with the calls of each (experiment b)."""
-    with (REPORTS / "clear-study-h200/methods/sensitivity.csv").open(encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
+    """Return how the spread of twenty trials falls with the calls of each (experiment b), at every length."""
     columns = [
+        Column("series", "attention of BERT-base"),
         Column("calls", "N", "count"),
         Column("seconds", "a trial, with its two readings", "s"),
         Column("spread", "spread (CV)", "share"),
         Column("energy", "mean", "mJ"),
     ]
-    return Table(
-        columns,
-        [
-            {
-                "calls": int(line["calls"]),
-                "seconds": float(line["seconds_total"]) / int(line["repetitions"]),
-                "spread": float(line["cv"]),
-                "energy": float(line["energy_mj"]),
-            }
-            for line in lines
-        ],
-    )
+    rows: list[dict[str, Any]] = []
+    for path in sorted((REPORTS / "clear-study-h200").glob("methods*/sensitivity.csv")):
+        board = "" if path.parent.name == "methods" else ", another board"
+        with path.open(encoding="utf-8") as file:
+            rows += [
+                {
+                    "series": f"{line['component'].split(':')[1]} tokens{board}",
+                    "calls": int(line["calls"]),
+                    "seconds": float(line["seconds_total"]) / int(line["repetitions"]),
+                    "spread": float(line["cv"]),
+                    "energy": float(line["energy_mj"]),
+                }
+                for line in csv.DictReader(file)
+                if line["cv"]
+            ]
+    return Table(columns, rows)
 
 
 def spread_chart() -> bytes:
     """Draw the spread over N, beside the limit that CLEAR reports for components above 5 mJ (SVG)."""
-    table = spread()
-    rows = [{**row, "percent": row["spread"] * 100, "series": "read at start and end"} for row in table.rows]
+    rows = [{**row, "percent": row["spread"] * 100} for row in spread().rows]
     columns = [Column("calls", "calls of a trial (N)", ""), Column("percent", "spread of 20 trials (%)", "")]
-    chart = curves(
-        Table(columns, rows), Axis("calls", log=True), Axis("percent", log=True, guides=[9.5]), series="series"
-    )
-    panel = Panel("Attention of BERT-base, 128 tokens", chart, height=170)
+    axes = Axis("calls", log=True), Axis("percent", log=True, guides=[9.5])
+    chart = curves(Table(columns, rows), *axes, series="series")
+    one = len({row["series"] for row in rows}) == 1  # which has no legend
     notes = [
-        "Counter read before and after N calls, NVIDIA H200; a call takes 4.3 mJ.",
+        "Counter read before and after N calls, NVIDIA H200.",
         "Dashed: 9.5 %, below which CLEAR reports its components above 5 mJ.",
     ]
+    panel = Panel("Attention of BERT-base, 128 tokens" if one else "Attention of BERT-base", chart, height=170)
     return encoded(draw(Sheet("spread", [[panel]], notes, wide=False), "paper"), "svg", 300)
 
 
