@@ -1,68 +1,73 @@
-"""Set the study's published shares beside those of our runs: prints the tables of reports/study as Markdown.
+"""Set published figures beside those of our runs: renew the tables of the pages in `reports` from recorded data.
 
-    python tools/study.py reports/distilbert-h200 reports/distilbert-32x128-h200
+    python tools/study.py            # rewrites each table between <!-- study: NAME --> and <!-- end -->
+    python tools/study.py --check    # changes nothing; fails where a page differs from the data
 
-The study gives shares of six groups of DistilBERT's modules, by time, of a board of another kind. For each run the
-groups' measured energy is given as a share of these six together (which is what the study's shares are of), as a
-share of the measured model with its 95 % interval, and what attribution by time would have given.
+The studies are in `studies`: one of DistilBERT and GPT-2 on a Tesla T4, CLEAR, and our own runs of one command.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from energyscope import format as fmt
-from energyscope.intervals import Interval, ratio
-from energyscope.runs.store import load_run
-from energyscope.runs.tree import EnergyTree, energy_tree, sum_column, sum_energy
+from studies import clear, machines, t4
+from studies.common import REPORTS
 
-# DistilBERT, SST-2, Tesla T4, FP32; energy in proportion to time; batch size and length are not stated.
-PUBLISHED = {"FFN up": 37.05, "FFN down": 30.65, "attention projections (q, k, v)": 23.07,
-             "attention output": 7.44, "norms": 1.48, "embeddings": 0.27}  # fmt: skip
-KINDS = {
-    "FFN up": ("mlp.up",),
-    "FFN down": ("mlp.down",),
-    "attention projections (q, k, v)": ("attention.query", "attention.key", "attention.value"),
-    "attention output": ("attention.output",),
-    "norms": ("norm",),
-    "embeddings": ("embedding",),
+from energyscope.reporting.print.drawing import draw
+from energyscope.reporting.print.files import encoded
+from energyscope.reporting.table import Column, Table
+
+TABLES: Mapping[str, Callable[[], Table | str]] = {
+    "totals": t4.totals,
+    "shares batch 1": lambda: t4.shares("distilbert-h200"),
+    "shares batch 32": lambda: t4.shares("distilbert-32x128-h200"),
+    "precisions": t4.precisions,
+    "correlations": t4.correlations,
+    "matrices": t4.matrix_links,
+    "capture": clear.capture,
+    "spread": clear.spread,
+    "per FLOP": clear.per_flop,
+    "norms": clear.norms,
+    "machines": machines.machines,
 }
+PAGES = [REPORTS / folder / "README.md" for folder in (".", "published-study", "clear-study-h200", "scaling-h200")]
+_PLACE = re.compile(r"(<!-- study: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def main(paths: list[str]) -> None:
-    """Print a table for each run."""
-    for path in paths:
-        run = load_run(path)
-        if run.energy is None:
-            raise SystemExit(f"{path} has no energy table")
-        tree = energy_tree(run.energy)
-        workload = run.document["workload"]
-        print(f"**{run.name}**: batch {workload['batch_size']}, {workload['sequence_length']} tokens, ", end="")
-        print(f"{fmt.measured(tree.model_energy, 'mJ')} a pass\n")
-        print("| group | study, by time | of the six | of the model [95 %] | by time, of the six |")
-        print("|---|---|---|---|---|")
-        for line in lines(tree):
-            print("| " + " | ".join(line) + " |")
-        print()
+def markdown(table: Table | str) -> str:
+    """Write a table as Markdown."""
+    if isinstance(table, str):
+        return table
+    lines = [[column.title for column in table.columns], ["---"] * len(table.columns)]
+    lines += [_cells(table.columns, row) for row in table.rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def lines(tree: EnergyTree) -> list[list[str]]:
-    """Return a line for each group of the study."""
-    nodes = {name: [node for node in tree.leaves if node.kind in kinds] for name, kinds in KINDS.items()}
-    energies = {name: sum_energy(group) or Interval(0.0) for name, group in nodes.items()}
-    times = {name: sum_column(group, "time_us") or 0.0 for name, group in nodes.items()}
-    of_six, time_of_six = sum(energy.value for energy in energies.values()), sum(times.values())
-    model = tree.model_energy
-    return [
-        [
-            name,
-            f"{PUBLISHED[name]:.1f} %",
-            f"{energies[name].value / of_six:.1%}".replace("%", " %"),
-            "-" if model is None else fmt.measured(ratio(energies[name], model), "share"),
-            f"{times[name] / time_of_six:.1%}".replace("%", " %"),
-        ]
-        for name in KINDS
-    ]
+def _cells(columns: Sequence[Column], row: Mapping[str, Any]) -> list[str]:
+    texts = (column.text(row.get(column.key)) for column in columns)
+    return [f"`{text}`" if column.unit == "code" else text for column, text in zip(columns, texts, strict=True)]
+
+
+def renewed(page: str) -> str:
+    """Return a page with its tables made anew."""
+    return _PLACE.sub(lambda place: f"{place[1]}\n{markdown(TABLES[place[2]]())}\n{place[3]}", page)
+
+
+def main(words: Sequence[str]) -> None:
+    """Renew the pages and their figures, or with ``--check`` name the pages that differ from the data."""
+    texts = {page: renewed(page.read_text(encoding="utf-8")) for page in PAGES}
+    stale = [str(page) for page, text in texts.items() if text != page.read_text(encoding="utf-8")]
+    if "--check" in words:
+        sys.exit(f"differ from their data: {', '.join(stale)}" if stale else 0)
+    for page, text in texts.items():
+        page.write_text(text, encoding="utf-8")
+    (REPORTS / "clear-study-h200/spread.svg").write_bytes(clear.spread_chart())
+    for name, (_, sheet) in t4.matrices().items():
+        if sheet is not None:
+            (REPORTS / f"published-study/{name}.png").write_bytes(encoded(draw(sheet, "paper"), "png", 100))
 
 
 if __name__ == "__main__":

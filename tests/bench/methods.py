@@ -234,7 +234,7 @@ def main() -> None:
         stack.callback(say, f"results are in {options.out}")
         document = compare(options, say)
     sys.stdout.write(document["markdown"])
-    if all(row["reason"] is not None for row in document["rows"]):
+    if all(row["reason"] is not None for row in (*document["rows"], *document["sensitivity"])):
         sys.exit(1)
 
 

@@ -148,3 +148,13 @@ def contrast(first, second):
 
     light, dark = sorted((luminance(first), luminance(second)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
+
+
+def test_a_written_grid_keeps_cells_without_a_value():
+    """GIVEN a cell without a value, THEN a dash stands in it where values are written; else it is left out."""
+    table = Table(COLUMNS, [{**ROWS[0], "energy": 0.5}, {**ROWS[1], "energy": None}])
+    written, plain = (
+        records(grid(table, "part", "layer", "energy", diverging=True, written=way)) for way in (True, False)
+    )
+    assert [(cell["value"], cell["text"]) for cell in written] == [(500.0, "500"), (None, "\u2013")]
+    assert [cell["row"] for cell in plain] == ["model"]

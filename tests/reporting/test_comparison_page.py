@@ -143,6 +143,17 @@ def test_a_sentence_says_what_is_in_the_way(
     assert answer.trust.startswith("Yes") is (obstacle is None)
 
 
+@pytest.mark.parametrize(("execution", "cause"), [("eager", "host"), ("cuda-graph", "several percent")])
+def test_another_board_alone_is_a_cause_by_execution(tmp_path: Path, execution: str, cause: str) -> None:
+    """GIVEN another board, THEN in eager execution its host is named, and in CUDA graphs how far boards differ."""
+    shape = Shape(execution=execution)
+    answer = _answer(
+        [build_run(tmp_path / "a", shape), build_run(tmp_path / "b", shape, device={"uuid": "GPU-2"})]
+    )
+    assert answer.cause.startswith("Only the GPU board differs: ")
+    assert cause in answer.cause
+
+
 def test_modelled_joules_say_so(tmp_path: Path) -> None:
     """GIVEN modelled runs, THEN the chip, the sentence and the figures name them so, and no power is compared."""
     source = ComparedRuns.of(KINDS["modelled"](tmp_path))

@@ -15,7 +15,7 @@ from impact_builder import every_impact
 from run_builder import Shape, build_run, differential
 
 from energyscope.intervals import Interval
-from energyscope.reasons import reason
+from energyscope.reasons import reason, words
 from energyscope.reporting.run import (
     changes,
     components,
@@ -411,3 +411,23 @@ def test_older_coefficients_of_few_points_are_not_shown():
     few, enough = statistics.coefficients(older).rows
     assert (few["value"], few["p_value"], few["reason"].code) == (None, None, "too-few-points")
     assert (enough["value"].value, enough["p_value"], enough["reason"]) == (0.5, 0.1, None)
+
+
+def test_the_matrix_holds_every_metric_and_says_why_a_coefficient_is_missing():
+    """GIVEN metrics without a coefficient, THEN their cells stay, with the reason; none at all is no figure."""
+    columns = ["energy_mj", "zero:kl", "int8:accuracy_difference", "skip:kl"]
+    value = [[None] * 4 for _ in columns]
+    value[1][0] = 0.5
+    constant = 'axis-constant(axis="int8:accuracy_difference", points=9)'
+    matrix = {
+        "columns": columns, "energy_columns": columns[:1], "value": value,
+        "n": [[20] * 4, [20] * 4, [9] * 4, [4] * 4],
+        "reasons": {"int8:accuracy_difference|energy_mj": constant},
+    }  # fmt: skip
+    [figure] = statistics.matrix({"matrix": matrix})
+    rows = figure.views[0].table.rows
+    assert [row["value"] for row in rows] == [0.5, None, None]
+    assert rows[0]["reason"] is None
+    assert rows[1]["reason"] == constant
+    assert "4" in words(rows[2]["reason"])
+    assert not list(statistics.matrix({"matrix": {**matrix, "value": [[None] * 4 for _ in columns]}}))

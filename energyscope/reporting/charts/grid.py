@@ -28,24 +28,25 @@ def grid(
     """Draw a cell for each row of a table, at its ``row`` and ``column``, coloured by its ``value``.
 
     Noisy cells have a cross. ``diverging`` colours lie between -1 and 1, around a pale 0; ``written`` puts the
-    values into the cells. ``title`` stands below the columns.
+    values into the cells, and a dash where there is none. ``title`` stands below the columns.
     """
     alt = altair()
-    rows = [cell for cell in table.rows if data.value_of(cell.get(value)) is not None]
-    values = [data.value_of(cell[value]) or 0.0 for cell in rows]
+    rows = [cell for cell in table.rows if written or data.value_of(cell.get(value)) is not None]
+    known = [data.value_of(cell.get(value)) for cell in rows]
+    values = [number or 0.0 for number in known]
     divisor, unit = fmt.scale(max(map(abs, values), default=0.0), table.column(value).unit)
     columns = data.shown_columns(table)
     records = [
         {
             "row": str(cell[row]),
             "column": cell[column],
-            "value": number / divisor,
-            "text": fmt.number(number / divisor, 2),
+            "value": None if number is None else number / divisor,  # without a value, the cell is not coloured
+            "text": fmt.UNKNOWN if number is None else fmt.number(number / divisor, 2),
             "ink": ink,
             "noisy": bool(cell.get("noisy")),
             **data.mark(cell, columns),
         }
-        for cell, number, ink in zip(rows, values, _inks(values, diverging=diverging), strict=True)
+        for cell, number, ink in zip(rows, known, _inks(values, diverging=diverging), strict=True)
     ]
     downwards, across = (list(dict.fromkeys(record[key] for record in records)) for key in ("row", "column"))
     base = data.chart_of(records).encode(**_axes(downwards, across, title), tooltip=data.tooltip(columns))
@@ -74,12 +75,13 @@ def _inks(values: Sequence[float], *, diverging: bool) -> list[str]:
 def _fill(values: Sequence[float], title: str, *, diverging: bool) -> Any:
     """Return the colours of values, with a legend as their axis."""
     alt = altair()
-    size = magnitude(values)
     if diverging:
         scale = alt.Scale(domain=[-1, 0, 1], range=["#3f7cac", "#f4f1ea", "#d1603d"], type="linear")
+        ticks: dict[str, Any] = {"values": [-1, -0.5, 0, 0.5, 1], "format": ".1f"}
     else:
+        size = magnitude(values)
         scale = alt.Scale(scheme="viridis", **({} if size.type == "linear" else {"type": size.type}))
-    ticks = {"values": size.ticks, "labelOverlap": True} if size.ticks else {}
+        ticks = {"values": size.ticks, "labelOverlap": True} if size.ticks else {}
     length = alt.ExprRef("min(180, width)")
     legend = alt.Legend(orient="top", gradientLength=length, gradientThickness=10, titleLimit=360, **ticks)
     return alt.Fill("value:Q", title=title, scale=scale, legend=legend)

@@ -18,6 +18,7 @@ from energyscope.reporting.run.answer import RANDOM_WEIGHTS, Chip, Stat
 from energyscope.reporting.run.report import Report, execution_name, precision_name
 from energyscope.reporting.section import Figure
 from energyscope.reporting.table import Table
+from energyscope.runs.method import execution_of
 from energyscope.runs.store import Run
 
 _PER = {PER_PASS: "forward pass", PER_STEP: "decode step", PER_INFERENCE: "inference"}
@@ -58,6 +59,7 @@ class ComparisonAnswer:
                 key=lambda name: name == obstacles.get(BOARD),
             ),
             "board": list(obstacles) == [BOARD],
+            "eager": all(execution_of(report.document) == "eager" for report in against.reports),
             "differ": {note.field: note for pair in against.every() for note in pair.notes},
             "same": against.reports[0].run.path.resolve() == against.reports[1].run.path.resolve(),
             "sizes": sizes[1] / sizes[0] if sizes[0] and sizes[1] else None,

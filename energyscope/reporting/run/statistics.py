@@ -185,20 +185,32 @@ def _joint(correlation: Mapping[str, Any]) -> Table:
 
 
 def matrix(correlation: Mapping[str, Any]) -> Iterator[Figure]:
-    """Yield the rank correlation of every energy column with every impact that was measured."""
+    """Yield the rank correlation of every energy column with every impact that was measured.
+
+    A metric whose coefficients are all missing keeps its row of empty cells; the table says why.
+    """
     document = correlation.get("matrix") or {}
     names, energy = ([str(name) for name in document.get(key) or []] for key in ("columns", "energy_columns"))
-    values, points = document.get("value") or [], document.get("n") or []
-    columns = [Column("row", "Impact"), Column("column", "Energy"), Column("value", "Spearman", "")]
-    rows = [
-        {"row": impact_name(name), "column": _ENERGY_COLUMNS.get(other, other), "value": value}
-        for name, coefficients, counts in zip(names, values, points, strict=False)
-        if name not in energy
-        for other, coefficient, count in zip(names, coefficients, counts, strict=False)
-        if other in energy and not too_few(int(finite(count) or 0)) and (value := finite(coefficient)) is not None
+    values, points, reasons = (document.get(key) or {} for key in ("value", "n", "reasons"))
+    columns = [
+        Column("row", "Impact"),
+        Column("column", "Energy"),
+        Column("value", "Spearman", ""),
+        Column("count", "Components", "count"),
+        Column("reason", "Why not", "reasons"),
     ]
-    table = Table(columns, rows)
-    if table:
+    rows = []
+    for name, coefficients, counts in zip(names, values, points, strict=False):
+        for other, coefficient, count in zip(names, coefficients, counts, strict=False):
+            if name not in energy and other in energy:
+                few = too_few(number := int(finite(count) or 0))  # older runs hold coefficients of fewer points
+                value = None if few else finite(coefficient)
+                why = None if value is not None else few or reasons.get(f"{name}|{other}")
+                place = {"row": impact_name(name), "column": _ENERGY_COLUMNS.get(other, other)}
+                rows.append({**place, "value": value, "count": number, "reason": why})
+    if any(row["value"] is not None for row in rows):
+        table = Table(columns, rows).filled()
         chart = grid(table, "row", "column", "value", diverging=True, written=True)
         title, caption = "Every energy metric against every impact", "Spearman's rank correlation over components."
-        yield Figure.of("quality-matrix", title, chart, table, caption)
+        missing = " Empty: too few components, or all alike." if any(row["reason"] for row in rows) else ""
+        yield Figure.of("quality-matrix", title, chart, table, caption + missing)
