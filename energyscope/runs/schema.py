@@ -54,6 +54,12 @@ class EnergyRow:
     peak, and ``memory_power_w`` is the power of the memory. ``limited_by`` is the part nearest to its peak
     (``tensor cores``, ``CUDA cores`` or ``memory``), or ``waiting`` where none is at 40 %. All are None where the
     board has no such counters; the notes of ``sensor`` in ``run.json`` say why.
+
+    ``dynamic_*`` and ``static_*`` have 95 % intervals, with the error of the idle power in them, and dynamic energy a
+    grade of its own (``dynamic_quality``). ``dynamic_share`` is of the model's dynamic energy; ``share_ci_*`` and
+    ``share_quality`` belong to ``share_of_total``, ``time_share`` is of the model's time. In eager execution, time
+    and so static energy are compared in short blocks of component and model in turn, since the host's pace wanders
+    between windows. None: recorded before there were these columns, or unknown.
     """
 
     component: str
@@ -113,6 +119,21 @@ class EnergyRow:
     dram_activity: float | None = None
     memory_power_w: float | None = None
     limited_by: str | None = None
+    dynamic_ci_low_mj: float | None = None
+    dynamic_ci_high_mj: float | None = None
+    dynamic_quality: str | None = None
+    static_ci_low_mj: float | None = None
+    static_ci_high_mj: float | None = None
+    dynamic_share: float | None = None
+    dynamic_share_ci_low: float | None = None
+    dynamic_share_ci_high: float | None = None
+    dynamic_share_quality: str | None = None
+    share_ci_low: float | None = None
+    share_ci_high: float | None = None
+    share_quality: str | None = None
+    time_share: float | None = None
+    time_share_ci_low: float | None = None
+    time_share_ci_high: float | None = None
 
 
 @dataclass(kw_only=True)
