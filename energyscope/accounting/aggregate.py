@@ -6,19 +6,31 @@ one rendered again, gives the same table.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from energyscope.accounting.closure import Sources, closures, differentials, outermost
-from energyscope.accounting.measured import Measured, measure
-from energyscope.accounting.records import CLOCKS_APART, MODEL, POWER_CAP, Entry, beside_bystanders, windows
+from energyscope.accounting.measured import CallTerm, Measured, Total, measure, quantities, quotient, total
+from energyscope.accounting.records import (
+    CLOCKS_APART,
+    MODEL,
+    POWER_CAP,
+    Entry,
+    IdlePower,
+    beside_bystanders,
+    windows,
+)
 from energyscope.metering.activity import Activity, limited_by
 from energyscope.metering.grades import grade
+from energyscope.metering.interval import Estimate, pooled_correlation
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import EnergyRow
-from energyscope.unknown import minus, quotient, times, total
+from energyscope.unknown import minus, times
+from energyscope.unknown import quotient as ratio
+from energyscope.unknown import total as summed
 
 ROOT = "model"
 REQUIRED_FIGURES = (
@@ -35,13 +47,13 @@ class Attribution:
     differential: dict[str, Any] = field(default_factory=dict)
 
 
-def attribute(header: Entry, entries: Sequence[Entry], idle_w: float | None) -> Attribution:
+def attribute(header: Entry, entries: Sequence[Entry], idle: IdlePower | None) -> Attribution:
     """Attribute the measured energy to components: the rows, the closure and the differential energies.
 
     Args:
         header: the profile's settings, its ``tree`` (components as dicts) and its ``subjects``.
         entries: the journal's, in order: windows, what has none, and the idle times between.
-        idle_w: the settled idle power (W); None leaves static and dynamic energy unknown.
+        idle: the settled idle power; None leaves static and dynamic energy unknown.
 
     """
     by_target: dict[str, list[Entry]] = defaultdict(list)
@@ -49,7 +61,10 @@ def attribute(header: Entry, entries: Sequence[Entry], idle_w: float | None) -> 
         if "subject" in entry:
             by_target[entry["subject"]].append(entry)
     first = header.get("passes", 5)
-    measured = {key: measure(group, idle_w, first=first) for key, group in by_target.items()}
+    correlations = correlated(by_target.values(), idle)
+    measured = {
+        key: measure(group, idle, first=first, correlations=correlations) for key, group in by_target.items()
+    }
     for window, bystanders in beside_bystanders(_kept(entries)):
         guard = measured[window["subject"]].guard
         guard += [bystander for bystander in bystanders if bystander not in guard]
@@ -58,6 +73,8 @@ def attribute(header: Entry, entries: Sequence[Entry], idle_w: float | None) -> 
     rows = [_row(component, sources, differential) for component in header["tree"]]
     add_waiting(rows, header.get("devices") or [])
     add_shares(rows)
+    for row in rows:
+        _add_intervals_of_shares(row, sources)
     return Attribution(rows, closures(sources), differential)
 
 
@@ -73,10 +90,10 @@ def add_waiting(rows: Sequence[EnergyRow], devices: Sequence[str]) -> None:
         if len(own) == 1:
             energies = [float(text) if text else None for text in (row.devices_mj or "").split(";")]
             others = [energy for device, energy in zip(devices, energies, strict=False) if device not in own]
-            row.waiting_mj = total(others) if len(energies) == len(devices) else None
+            row.waiting_mj = summed(others) if len(energies) == len(devices) else None
         else:
             children = [child.waiting_mj for child in rows if child.parent == row.component]
-            row.waiting_mj = total(children) if children else None
+            row.waiting_mj = summed(children) if children else None
 
 
 def _kept(entries: Sequence[Entry]) -> list[Entry]:
@@ -145,8 +162,9 @@ def _figures(measured: Measured | None, calls: float) -> dict[str, Any]:
         "energy_mj": times(measured.energy.mean, calls),
         "energy_ci_low_mj": times(measured.energy.low, calls),
         "energy_ci_high_mj": times(measured.energy.high, calls),
-        "static_mj": times(measured.static.mean, calls),
-        "dynamic_mj": times(measured.dynamic.mean, calls),
+        **_energy("static", measured, calls),
+        **_energy("dynamic", measured, calls),
+        "dynamic_quality": _grade_of(measured.interval("dynamic"), measured.guard),
         "time_us": times(measured.time.mean, calls),
         "power_w": measured.power_w,
         "naive_mj": times(measured.naive_mj, calls),
@@ -164,6 +182,20 @@ def _figures(measured: Measured | None, calls: float) -> dict[str, Any]:
         "memory_power_w": activity.memory_w,
         "limited_by": limited_by(activity),
     }
+
+
+def _energy(quantity: str, measured: Measured, calls: float) -> dict[str, float | None]:
+    estimate = measured.interval(quantity)
+    return {
+        f"{quantity}_mj": times(estimate.mean, calls),
+        f"{quantity}_ci_low_mj": times(estimate.low, calls),
+        f"{quantity}_ci_high_mj": times(estimate.high, calls),
+    }
+
+
+def _grade_of(estimate: Estimate, guard: Sequence[str]) -> str | None:
+    """Return a grade by the rule of every number; None where there is nothing to grade."""
+    return None if estimate.mean is None else grade(estimate.relative_half_width, estimate.windows, guard)[0]
 
 
 def _quality(measured: Measured | None, model: Measured | None) -> tuple[str, list[str]]:
@@ -215,12 +247,66 @@ def add_shares(rows: Sequence[EnergyRow]) -> None:
     root = by_name[ROOT]
     for row in rows:
         parent = by_name.get(row.parent or "")
-        row.share_of_total = quotient(row.energy_mj, root.energy_mj)
-        row.share_of_parent = quotient(row.energy_mj, parent.energy_mj) if parent else None
-        share_of_time = quotient(row.time_us, root.time_us)
+        row.share_of_total = ratio(row.energy_mj, root.energy_mj)
+        row.share_of_parent = ratio(row.energy_mj, parent.energy_mj) if parent else None
+        share_of_time = ratio(row.time_us, root.time_us)
         if share_of_time is not None and root.energy_mj is not None:
             row.proportional_mj = share_of_time * root.energy_mj
         children = [child.energy_mj for child in rows if child.parent == row.component]
         if children:
-            row.self_mj = minus(row.energy_mj, total(children))
+            row.self_mj = minus(row.energy_mj, summed(children))
             row.unexplained_mj = minus(row.self_mj, row.glue_mj)
+
+
+def _add_intervals_of_shares(row: EnergyRow, sources: Sources) -> None:
+    """Set what the component takes of the model's time, work and energy, with intervals and grades."""
+    measured, model, calls = sources.node(row.component), sources.measured.get(MODEL), row.calls
+    if measured is None or model is None or calls is None or measured.empty:
+        return
+    part, whole = [CallTerm(row.component, calls, measured)], [CallTerm(MODEL, 1.0, model)]
+    shares = {
+        name: quotient(total(part, name), total(whole, name)) if row.component != ROOT else Total(1.0, 0.0)
+        for name in ("energy", "dynamic", "time")
+    }
+    paired = measured.beside_model
+    if paired.mean is not None and row.component != ROOT:
+        half = paired.relative_half_width
+        shares["time"] = Total(calls * paired.mean, None if half is None else calls * half * paired.mean)
+        shares["energy"] = _of_both(shares["dynamic"], shares["time"], model) or shares["energy"]
+    if (work := shares["dynamic"]) is not None:
+        row.dynamic_share, row.dynamic_share_ci_low, row.dynamic_share_ci_high = work.value, work.low, work.high
+        row.dynamic_share_quality = _grade_of(_estimate(work, measured), measured.guard)
+    if (time := shares["time"]) is not None:
+        row.time_share, row.time_share_ci_low, row.time_share_ci_high = time.value, time.low, time.high
+    if (energy := shares["energy"]) is not None:
+        row.share_of_total, row.share_ci_low, row.share_ci_high = energy.value, energy.low, energy.high
+        row.share_quality = _grade_of(_estimate(energy, measured), measured.guard)
+
+
+def _estimate(share: Total, measured: Measured) -> Estimate:
+    return Estimate(share.value, share.low, share.high, measured.energy.windows)
+
+
+def _of_both(work: Total | None, time: Total, model: Measured) -> Total | None:
+    """Return the share of energy from those of work and of time, which idle energy goes by.
+
+    With w the model's part of work, a share of energy is w x (share of work) + (1 - w) x (share of time).
+    Neither of the two depends on how fast the host happened to be in a window.
+    """
+    whole = [CallTerm(MODEL, 1.0, model)]
+    part = quotient(total(whole, "dynamic"), total(whole, "energy"))
+    if part is None or part.half is None or work is None or work.half is None or time.half is None:
+        return None
+    value = part.value * work.value + (1 - part.value) * time.value
+    errors = part.value * work.half, (1 - part.value) * time.half, (work.value - time.value) * part.half
+    return Total(value, math.hypot(*errors))
+
+
+def correlated(targets: Iterable[Sequence[Entry]], idle: IdlePower | None) -> dict[str, float]:
+    """Return by how much successive windows of a session resemble each other, of each quantity."""
+    columns: dict[str, list[list[float | None]]] = defaultdict(list)
+    for entries in targets:
+        final = {entry["pass"]: entry for entry in windows(entries)}
+        for name, values in quantities([final[number] for number in sorted(final)], idle).items():
+            columns[name].append(values)
+    return {name: pooled_correlation(groups) for name, groups in columns.items()}

@@ -6,13 +6,12 @@ is that of a leaf or a sum of leaves: a level may add up although one below it d
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from energyscope.accounting.measured import CallTerm, Measured, Total, total
+from energyscope.accounting.measured import CallTerm, Measured, Total, quotient, total
 from energyscope.accounting.records import MODEL, Entry
 from energyscope.intervals import Interval, serialize
 from energyscope.metering.grades import grade
@@ -175,16 +174,6 @@ def state(closure: Entry, execution: str) -> str:
 def too_wide(low: float | None, high: float | None) -> bool:
     """Return whether a closure's 95 % interval is too wide to show whether the parts add up."""
     return low is not None and high is not None and (high - low) / 2 > WIDEST
-
-
-def quotient(part: Total | None, whole: Total | None) -> Total | None:
-    """Return part / whole, independent of each other, with first-order propagation of their half-widths."""
-    if part is None or whole is None or not whole.value:
-        return None
-    ratio = part.value / whole.value
-    if part.half is None or whole.half is None:
-        return Total(ratio, None)
-    return Total(ratio, math.hypot(part.half, ratio * whole.half) / abs(whole.value))
 
 
 def differentials(sources: Sources) -> dict[str, Any]:

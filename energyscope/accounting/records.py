@@ -7,10 +7,11 @@ import operator
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from energyscope.metering.beats import SPREAD
-from energyscope.metering.interval import spread
+from energyscope.metering.interval import combine, drift, spread
 from energyscope.reasons import Reason, read, reason
 from energyscope.unknown import mean
 
@@ -22,6 +23,7 @@ POWER_CAP = 0x04
 CLOCKS_APART = 0.01
 HOST_BOUND = 0.02  # of a window that the host waits for the device; below it, the host is the bottleneck
 LEAST_WINDOWS = 3  # whose power is compared
+IDLE_CHANGE = 0.02  # relative; a smaller one over a run is not worth a word
 SAME_PACE = 0.005  # relative spread of the time of a call: the work is the same
 SLOW = 1.25  # a stall of the host, far outside of what windows of one component differ by
 
@@ -165,6 +167,43 @@ def contaminated_windows(entries: Sequence[Entry]) -> list[tuple[str, int]]:
     """Return (target, pass) of the windows beside which something else used the device."""
     disturbed = [window for window, others in beside_bystanders(entries) if others]
     return list(dict.fromkeys((window["subject"], window["pass"]) for window in disturbed))
+
+
+@dataclass(frozen=True)
+class IdlePower:
+    """The idle power around each pass (W), its mean, and the 95 % half-width of that (None below three values)."""
+
+    mean_w: float
+    half_w: float | None = None
+    by_pass: Mapping[int, float] = field(default_factory=dict)
+
+    def during(self, number: int) -> float:
+        """Return the idle power in a pass: the mean of that before and that after it."""
+        around = [self.by_pass[each] for each in (number, number + 1) if each in self.by_pass]
+        return statistics.fmean(around) if around else self.mean_w
+
+    @property
+    def change(self) -> float | None:
+        """The relative change from the first to the last value, None if it is small or within their scatter."""
+        trend = drift(list(self.by_pass), list(self.by_pass.values()))
+        return (
+            trend.change if trend is not None and trend.significant and abs(trend.change) > IDLE_CHANGE else None
+        )
+
+
+def idle_of(entries: Sequence[Entry]) -> IdlePower | None:
+    """Return the idle power around the passes, None where it was not measured.
+
+    Idle times in which something else used the device count only if there are no others.
+    """
+    alone = [entry for entry in entries if entry.get("idle_w") is not None and not entry.get("bystanders")]
+    chosen = alone or [entry for entry in entries if entry.get("idle_w") is not None]
+    by_pass = {entry["pass"]: entry["idle_w"] for entry in chosen}
+    estimate = combine(list(by_pass.values()))
+    if estimate.mean is None:
+        return None
+    known = estimate.low is not None and estimate.high is not None and len(by_pass) > 2
+    return IdlePower(estimate.mean, (estimate.high - estimate.low) / 2 if known else None, by_pass)  # type: ignore[operator]
 
 
 def idle_power(entries: Sequence[Entry]) -> float | None:

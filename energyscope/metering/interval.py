@@ -9,7 +9,7 @@ interval looks narrow enough would not.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,10 @@ from energyscope.metering.ticks import Array
 FIRST = 5  # windows from which the number of all is decided
 NORMAL_QUANTILE = 1.959964  # 97.5 % of the normal distribution
 FLOOR_QUANTILE = 1.645  # with 1.96, intervals would cover 98 % and more where timing is the whole noise
+LEAST_CORRELATED = 4  # windows
+MOST_CORRELATED = 0.95
+NOISY = 8.0  # times the usual variance
+SURPRISE = 1.0  # standard deviations beyond chance from which a correlation is taken for one
 DRIFT_CHANGE = 0.01  # a drift below this is not worth a word
 
 
@@ -72,7 +76,9 @@ def windows_wanted(values: Sequence[float | None], *, target: float, limit: int,
     return min(max(first, needed) + unusable, limit)
 
 
-def combine(values: Sequence[float | None], *, first: int = FIRST, floor: float = 0.0) -> Estimate:
+def combine(
+    values: Sequence[float | None], *, first: int = FIRST, floor: float = 0.0, correlation: float = 0.0
+) -> Estimate:
     """Return the mean of independent windows, in the order taken, with its 95 % interval (None: no value).
 
     The half-width is the largest of three, with N windows of deviation s, of which the ``first`` had s_first:
@@ -82,6 +88,9 @@ def combine(values: Sequence[float | None], *, first: int = FIRST, floor: float 
     - 1.645 ``floor`` |mean| / sqrt(N), where ``floor`` is the relative deviation of one window that the tick
       timing alone makes: five windows that agree by luck are not sharper than their ticks. It is known and
       not estimated, so it takes a normal quantile; that of 90 %, since it only ever adds to the other two.
+
+    Where successive windows have a ``correlation`` (see `pooled_correlation`), the mean varies more than N
+    independent windows tell and their deviation less than it should: the half-width grows by `widening`.
     """
     known = _known(values)
     count = len(known)
@@ -92,8 +101,60 @@ def combine(values: Sequence[float | None], *, first: int = FIRST, floor: float 
         return Estimate(mean, None, None, 1)
     stage = known[: max(first, 2)]
     scaled = max(_t_times_deviation(stage), _t_times_deviation(known), FLOOR_QUANTILE * floor * abs(mean))
-    half = scaled / math.sqrt(count)
+    half = scaled / math.sqrt(count) * widening(correlation, count)
     return Estimate(mean, mean - half, mean + half, count)
+
+
+def widening(correlation: float, count: int) -> float:
+    """Return how much wider the mean of so many windows must be stated if each resembles the one before it.
+
+    For a first-order autoregression of variance 1, Var(mean) = (1 + 2 sum_k (1 - k / N) r^k) / N, and the expected
+    sample variance is (1 - Var(mean)) N / (N - 1): the widening is the root of their ratio, times N.
+    """
+    if correlation <= 0 or count < 2:
+        return 1.0
+    lags = np.arange(1, count)
+    variance = float((1 + 2 * ((1 - lags / count) * correlation**lags).sum()) / count)
+    return math.sqrt((count - 1) * variance / (1 - variance))
+
+
+def pooled_correlation(groups: Iterable[Sequence[float | None]]) -> float:
+    """Return by how much successive windows resemble each other: the lag-1 correlation over many targets.
+
+    Each group are one target's windows in the order taken. Five windows cannot tell, but many targets' can: the
+    mean of their sample correlations is compared with what it is expected to be at each true value, which for so
+    few windows is far below it (-1 / N for none at all). 0 where it is not significantly above that.
+    """
+    known = [values / values.mean() for values in map(_known, groups) if len(values) >= LEAST_CORRELATED]
+    residuals = [values - 1 for values in known if values.std() > 0]
+    if not residuals:
+        return 0.0
+    variances = np.array([float(values @ values) / (len(values) - 1) for values in residuals])
+    weights = 1 / np.maximum(variances, NOISY * np.median(variances))  # a few noisy targets do not decide
+    lagged = [weight * float(values[1:] @ values[:-1]) for weight, values in zip(weights, residuals, strict=True)]
+    squared = [weight * float(values @ values) for weight, values in zip(weights, residuals, strict=True)]
+    seen = sum(lagged) / sum(squared)
+    shares = dict.fromkeys({len(values) for values in residuals}, 0.0)
+    for values, square in zip(residuals, squared, strict=True):
+        shares[len(values)] += square / sum(squared) / (len(values) - 1)
+
+    def expected(correlation: float) -> float:
+        """Return the ratio of both sums' expectations; targets weigh by their variance."""
+        sums = [(share, *_expected_sums(correlation, count)) for count, share in shares.items()]
+        return sum(share * lag for share, lag, _ in sums) / sum(share * own for share, _, own in sums)
+
+    if seen <= expected(0.0) + SURPRISE / math.sqrt(sum(map(len, residuals))):
+        return 0.0
+    tried = np.linspace(0.0, MOST_CORRELATED, 100)
+    return float(tried[np.argmin([abs(expected(correlation) - seen) for correlation in tried])])
+
+
+def _expected_sums(correlation: float, count: int) -> tuple[float, float]:
+    """Return the expected sums of lagged and of squared residuals, of windows of variance 1."""
+    index = np.arange(count)
+    centre = np.eye(count) - 1 / count
+    covariance = centre @ correlation ** np.abs(index[:, None] - index) @ centre
+    return float(np.trace(covariance, offset=1)), float(np.trace(covariance))
 
 
 def _known(values: Sequence[float | None]) -> Array:

@@ -55,11 +55,11 @@ class EnergyRow:
     (``tensor cores``, ``CUDA cores`` or ``memory``), or ``waiting`` where none is at 40 %. All are None where the
     board has no such counters; the notes of ``sensor`` in ``run.json`` say why.
 
-    ``dynamic_*`` and ``static_*`` have 95 % intervals, with the error of the idle power in them, and dynamic energy a
-    grade of its own (``dynamic_quality``). ``dynamic_share`` is of the model's dynamic energy; ``share_ci_*`` and
-    ``share_quality`` belong to ``share_of_total``, ``time_share`` is of the model's time. In eager execution, time
-    and so static energy are compared in short blocks of component and model in turn, since the host's pace wanders
-    between windows. None: recorded before there were these columns, or unknown.
+    ``dynamic_*`` and ``static_*`` have 95 % intervals, with the error of the idle power in them, and dynamic
+    energy a grade of its own (``dynamic_quality``). ``dynamic_share`` is of the model's dynamic energy;
+    ``share_ci_*`` and ``share_quality`` belong to ``share_of_total``, ``time_share`` is of the model's time. In
+    eager execution, time and so static energy are compared in short blocks of component and model in turn, since
+    the host's pace wanders between windows. None: recorded before there were these columns, or unknown.
     """
 
     component: str

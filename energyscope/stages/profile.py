@@ -220,7 +220,7 @@ def recover(entries: Sequence[Mapping[str, Any]]) -> Attribution:
     """Attribute energy from one phase's journalled entries, of a finished or of an interrupted profile."""
     entries = of_profile(entries)
     header = next(entry["header"] for entry in entries if "header" in entry)
-    return attribute(header, entries, records.idle_power(entries))
+    return attribute(header, entries, records.idle_of(entries))
 
 
 def of_profile(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

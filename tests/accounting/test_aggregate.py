@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from energyscope.accounting.aggregate import attribute
+from energyscope.accounting.records import IdlePower
 from energyscope.reasons import reason, split
 
 COMMON = {
@@ -62,13 +63,13 @@ def books(energies=ENERGY, idle_w=100.0, passes=5, extra=None, tree=TREE):
         entry(
             key,
             number,
-            None if value is None else value * (1 + 0.001 * (number - passes // 2)),
+            None if value is None else value * (1 + 0.001 * (3 * number % passes - passes // 2)),
             **(extra or {}).get(key, {}),
         )
         for key, value in energies.items()
         for number in range(passes)
     ]
-    attribution = attribute({**COMMON, "tree": tree, "subjects": SUBJECTS}, entries, idle_w)
+    attribution = attribute({**COMMON, "tree": tree, "subjects": SUBJECTS}, entries, IdlePower(idle_w))
     return attribution, {row.component: row for row in attribution.rows}
 
 
@@ -159,7 +160,7 @@ def test_activity_is_the_mean_over_windows_whatever_the_calls():
     ):
         window["window"]["activity"] = {**shares, "dram": dram}
     header = {**COMMON, "tree": tree_with("wte", calls=3), "subjects": SUBJECTS}
-    rows = {row.component: row for row in attribute(header, entries, 100.0).rows}
+    rows = {row.component: row for row in attribute(header, entries, IdlePower(100.0)).rows}
     row = rows["wte"]
     assert (row.sm_activity, row.dram_activity) == pytest.approx((0.9, 0.68))
     assert (row.limited_by, row.memory_power_w) == ("memory", 60.0)
@@ -172,7 +173,7 @@ def test_a_row_says_why_its_activity_is_unknown():
     entries = five_of_each(ENERGY)
     for window in entries:
         window["window"]["activity"] = {"reason": why}
-    rows = attribute({**COMMON, "tree": TREE, "subjects": SUBJECTS}, entries, 100.0).rows
+    rows = attribute({**COMMON, "tree": TREE, "subjects": SUBJECTS}, entries, IdlePower(100.0)).rows
     row = next(row for row in rows if row.component == "wte")
     assert (row.sm_activity, row.quality) == (None, "A")
     assert split(row.reasons) == [why]
@@ -214,7 +215,9 @@ def test_unknown_throttling_is_said():
 
 def books_of(targets, entries, *, header=None, tree=TREE, idle_w=100.0):
     """Return the attribution of other targets, and their rows by name."""
-    attribution = attribute({**COMMON, "tree": tree, "subjects": targets, **(header or {})}, entries, idle_w)
+    attribution = attribute(
+        {**COMMON, "tree": tree, "subjects": targets, **(header or {})}, entries, IdlePower(idle_w)
+    )
     return attribution, {row.component: row for row in attribution.rows}
 
 

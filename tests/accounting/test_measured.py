@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from energyscope.accounting.measured import CallTerm, Measured, Total, measure, total
-from energyscope.accounting.records import any_bits
+from energyscope.accounting.records import IdlePower, any_bits
 from energyscope.metering.interval import Estimate
 from energyscope.reasons import reason
 
@@ -42,7 +42,7 @@ def test_energy_is_the_mean_with_students_interval():
 
 def test_static_is_idle_power_times_time_and_dynamic_the_rest():
     """GIVEN 100 W at idle and 50 us a call THEN 5 mJ are static, window by window, and the rest is dynamic."""
-    figures = measure(five(), 100.0, first=5)
+    figures = measure(five(), IdlePower(100.0), first=5)
     assert figures.static.mean == pytest.approx(5.0)
     assert half(figures.static) == pytest.approx(0.0)
     assert figures.dynamic.mean == pytest.approx(5.0)
@@ -53,7 +53,7 @@ def test_times_spread_is_the_static_energys_too():
     """GIVEN times that scatter THEN static energy scatters with them, by idle power."""
     times = (49.0, 49.5, 50.0, 50.5, 51.0)
     entries = [entry(number, 10.0, time_us) for number, time_us in enumerate(times)]
-    figures = measure(entries, 100.0, first=5)
+    figures = measure(entries, IdlePower(100.0), first=5)
     assert half(figures.time) == pytest.approx(5 * HALF, rel=1e-4)
     assert half(figures.static) == pytest.approx(5 * HALF * 0.1, rel=1e-4)
     assert half(figures.energy) == pytest.approx(0.0)
@@ -73,7 +73,7 @@ def test_windows_that_agree_by_luck_are_not_sharper_than_their_ticks():
 
 def test_the_timing_of_ticks_is_the_dynamic_energys_too():
     """GIVEN that half of the energy is dynamic THEN it is as unsure, in mJ, as the whole."""
-    figures = measure([entry(n, 10.0, window={"timing_share": 0.01}) for n in range(5)], 100.0, first=5)
+    figures = measure([entry(n, 10.0, window={"timing_share": 0.01}) for n in range(5)], IdlePower(100.0), first=5)
     assert half(figures.dynamic) == pytest.approx(half(figures.energy))
 
 
@@ -148,7 +148,7 @@ def test_once_there_are_pauses_only_windows_with_them_count():
 
 def test_no_work_is_a_true_zero():
     """GIVEN no work on the device THEN all four are 0 without an interval to speak of, and it says why."""
-    figures = measure([{"subject": "node:a", "pass": 0, "empty": True}], 100.0, first=5)
+    figures = measure([{"subject": "node:a", "pass": 0, "empty": True}], IdlePower(100.0), first=5)
     assert figures.empty
     assert {estimate.mean for estimate in (figures.energy, figures.time, figures.static, figures.dynamic)} == {0.0}
     assert figures.reasons == [reason("launches-nothing")]
@@ -157,15 +157,15 @@ def test_no_work_is_a_true_zero():
 def test_what_was_refused_is_unknown():
     """GIVEN a refusal THEN nothing is known but its reason; windows that came before it stay, with the reason."""
     refusal = {"subject": "node:a", "pass": 5, "unavailable": "it waits"}
-    assert measure([refusal], 100.0, first=5) == Measured(reasons=["it waits"])
-    figures = measure([*five(), refusal], 100.0, first=5)
-    assert figures.energy == measure(five(), 100.0, first=5).energy
+    assert measure([refusal], IdlePower(100.0), first=5) == Measured(reasons=["it waits"])
+    figures = measure([*five(), refusal], IdlePower(100.0), first=5)
+    assert figures.energy == measure(five(), IdlePower(100.0), first=5).energy
     assert "it waits" in figures.reasons
 
 
 def test_entries_of_earlier_versions_are_read():
     """GIVEN entries without timing, clocks, guards and waiting THEN what they hold is summarised."""
-    figures = measure(five(), 100.0, first=5)
+    figures = measure(five(), IdlePower(100.0), first=5)
     assert (figures.clock_mhz, figures.throttle, figures.waited_share, figures.guard) == (None, None, None, [])
 
 

@@ -6,6 +6,7 @@ import pytest
 from test_aggregate import COMMON, component, entry
 
 from energyscope.accounting.aggregate import attribute
+from energyscope.accounting.records import IdlePower
 
 BOTH = ["cuda:0", "cuda:1"]
 TREE = [
@@ -22,7 +23,7 @@ def rows(devices=BOTH, tree=TREE, energy=ENERGY):
     windows = [
         {**entry(key, number, sum(each)), "devices": each} for key, each in energy.items() for number in range(5)
     ]
-    return {row.component: row for row in attribute(header, windows, idle_w=100.0).rows}
+    return {row.component: row for row in attribute(header, windows, IdlePower(100.0)).rows}
 
 
 def test_a_component_leaves_the_other_device_waiting():

@@ -81,7 +81,7 @@ class Measured:
             "passes": self.session.sampling_budget.passes,
             "tree": tree, "subjects": targets,
         }  # fmt: skip
-        return attribute(header, self.entries, records.idle_power(self.entries))
+        return attribute(header, self.entries, records.idle_of(self.entries))
 
     def row(self, name: str) -> EnergyRow:
         return next(row for row in self.books().rows if row.component == name)
