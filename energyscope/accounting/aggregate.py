@@ -20,13 +20,14 @@ from energyscope.accounting.records import (
     POWER_CAP,
     Entry,
     IdlePower,
+    at_main_speed,
     beside_bystanders,
     windows,
 )
 from energyscope.metering.activity import Activity, limited_by
 from energyscope.metering.grades import grade
 from energyscope.metering.interval import Estimate, pooled_correlation
-from energyscope.reasons import Reason, join, reason
+from energyscope.reasons import Reason, join, read, reason
 from energyscope.runs.schema import EnergyRow
 from energyscope.unknown import minus, times
 from energyscope.unknown import quotient as ratio
@@ -56,6 +57,7 @@ def attribute(header: Entry, entries: Sequence[Entry], idle: IdlePower | None) -
         idle: the settled idle power; None leaves static and dynamic energy unknown.
 
     """
+    entries, speeds = at_main_speed(entries)
     by_target: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         if "subject" in entry:
@@ -68,6 +70,9 @@ def attribute(header: Entry, entries: Sequence[Entry], idle: IdlePower | None) -
     for window, bystanders in beside_bystanders(_kept(entries)):
         guard = measured[window["subject"]].guard
         guard += [bystander for bystander in bystanders if bystander not in guard]
+    for key, notes in speeds.items():
+        codes = [read(note).code for note in notes]
+        (measured[key].guard if "other-speed" in codes else measured[key].reasons).extend(notes)
     sources = Sources(header, measured)
     differential = differentials(sources)
     rows = [_row(component, sources, differential) for component in header["tree"]]

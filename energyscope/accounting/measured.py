@@ -10,7 +10,7 @@ from typing import Any
 
 from energyscope.accounting.records import HOST_BOUND, Entry, IdlePower, any_bits, windows
 from energyscope.metering.activity import Activity, mean_activity
-from energyscope.metering.interval import Estimate, combine, spread, student_t
+from energyscope.metering.interval import Estimate, combine, spread, student_t, two_values
 from energyscope.reasons import Reason, reason
 from energyscope.unknown import mean, minus
 
@@ -105,6 +105,8 @@ def measure(
     devices = [entry["devices"] for entry in final if "devices" in entry]
     activities = [entry["window"].get("activity") for entry in final]
     activity = mean_activity([Activity(**shares) if shares else None for shares in activities])
+    values = two_values(columns["energy"])
+    mixture = [reason("two-values", low_mj=values[0], high_mj=values[1])] if values else []
     return Measured(
         **{
             name: combine(values, first=first, floor=floors[name], correlation=correlations.get(name, 0.0))
@@ -123,7 +125,7 @@ def measure(
         waited_share=mean([entry.get("waited_share") for entry in final]),
         activity=activity,
         devices_mj=[mean(device) for device in zip(*devices, strict=True)],
-        guard=_sorted_union([*(entry.get("guard") or ()), *_beating(final)] for entry in final),
+        guard=_sorted_union([*(entry.get("guard") or ()), *_beating(final), *mixture] for entry in final),
         reasons=[
             *_sorted_union([entry["window"]["reason"]] for entry in final),
             *([reason("retaken-windows", windows=again)] if (again := len(taken) - len(final)) else []),

@@ -24,6 +24,9 @@ CLOCKS_APART = 0.01
 HOST_BOUND = 0.02  # of a window that the host waits for the device; below it, the host is the bottleneck
 LEAST_WINDOWS = 3  # whose power is compared
 IDLE_CHANGE = 0.02  # relative; a smaller one over a run is not worth a word
+OTHER_SPEED = 0.05  # of the canary's time: its two states are 17 % apart
+TREND = 0.005  # of power, within a window
+LEAST_TRENDS = 10  # windows
 SAME_PACE = 0.005  # relative spread of the time of a call: the work is the same
 SLOW = 1.25  # a stall of the host, far outside of what windows of one component differ by
 
@@ -127,23 +130,81 @@ def seconds(entries: Sequence[Entry]) -> dict[str, float]:
     return {key: statistics.median(group) for key, group in seconds.items()}
 
 
-def slow_windows(entries: Sequence[Entry], *, limit: int) -> list[tuple[str, int]]:
-    """Return (target, pass) of windows that took much longer than their target's median, the slowest first.
+def stalled_windows(entries: Sequence[Entry], *, limit: int) -> list[tuple[str, int]]:
+    """Return (target, pass) of windows of quite another pace than their target's median, the furthest first.
 
-    Only gross stalls: measuring slightly slow windows again would cut off a tail of the ordinary scatter, and
-    the interval would be too narrow.
+    Only gross stalls, and windows that were too fast by as much: measuring slightly slow windows again, and never
+    fast ones, would cut off one tail of the ordinary scatter.
     """
     times: dict[str, dict[int, float]] = defaultdict(dict)
     for entry in windows(entries):
         if entry["window"]["time_us"] is not None:
             times[entry["subject"]][entry["pass"]] = entry["window"]["time_us"]
-    slowness = [
-        (time_us / statistics.median(by_pass.values()), key, number)
+    distances = [
+        (max(time_us / middle, middle / time_us), key, number)
         for key, by_pass in times.items()
+        if (middle := statistics.median(by_pass.values())) > 0
         for number, time_us in by_pass.items()
     ]
-    stalled = sorted((item for item in slowness if item[0] > SLOW), reverse=True)
+    stalled = sorted((item for item in distances if item[0] > SLOW), reverse=True)
     return [(key, number) for _, key, number in stalled[:limit]]
+
+
+def main_canary_us(entries: Sequence[Entry]) -> float | None:
+    """Return the canary's time (us) in the state in which the device was mostly; None where there is no canary."""
+    seen = [value for entry in entries if "window" in entry for value in entry.get("canary_us") or ()]
+    return statistics.median(seen) if seen else None
+
+
+def _at_other_speed(entry: Entry, main_us: float | None) -> bool:
+    seen = entry.get("canary_us") or ()
+    return main_us is not None and any(abs(value / main_us - 1) > OTHER_SPEED for value in seen)
+
+
+def windows_at_other_speed(entries: Sequence[Entry]) -> list[tuple[str, int]]:
+    """Return (target, pass) of windows in which the device started kernels at another speed than mostly."""
+    main_us = main_canary_us(entries)
+    return [(entry["subject"], entry["pass"]) for entry in windows(entries) if _at_other_speed(entry, main_us)]
+
+
+def at_main_speed(entries: Sequence[Entry]) -> tuple[list[Entry], dict[str, list[Reason]]]:
+    """Return the entries without windows at another speed than most, where a target has windows at that.
+
+    Returns:
+        The entries that are left, and what to say of targets: both speeds where both were seen, or that a target
+        was only measured at the other one.
+
+    """
+    main_us = main_canary_us(entries)
+    times: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for entry in windows(entries):
+        if entry["window"]["time_us"] is not None:
+            times[entry["subject"]][_at_other_speed(entry, main_us)].append(entry["window"]["time_us"])
+    notes: dict[str, list[Reason]] = {}
+    for key, (main, other) in times.items():
+        if main and other:
+            notes[key] = [reason("two-speeds", us=statistics.median(main), other_us=statistics.median(other))]
+        elif other:
+            notes[key] = [reason("other-speed")]
+    left = [
+        entry
+        for entry in entries
+        if "window" not in entry or not times[entry["subject"]][0] or not _at_other_speed(entry, main_us)
+    ]
+    return left, notes
+
+
+def trend(entries: Sequence[Entry]) -> float | None:
+    """Return by how much power changes within a window (relative), over all windows; None if not significantly."""
+    trends = [
+        entry["window"]["power_trend"]
+        for entry in windows(entries)
+        if entry["window"].get("power_trend") is not None and not entry.get("beats")
+    ]
+    estimate = combine(trends)
+    if estimate.mean is None or estimate.low is None or estimate.high is None or len(trends) < LEAST_TRENDS:
+        return None
+    return estimate.mean if estimate.low > TREND or estimate.high < -TREND else None
 
 
 def beside_bystanders(entries: Sequence[Entry]) -> list[tuple[Entry, list[str]]]:
@@ -213,6 +274,16 @@ def idle_power(entries: Sequence[Entry]) -> float | None:
     """
     alone = [entry for entry in entries if not entry.get("bystanders")]
     return mean(_known(alone, "idle_w") or _known(entries, "idle_w"))
+
+
+def notes(entries: Sequence[Entry]) -> list[Reason]:
+    """Return what to know of a phase's windows as a whole: idle power changed, or power did not settle."""
+    idle, unsettled = idle_of(entries), trend(list(windows(entries)))
+    changed = idle.change if idle else None
+    return [
+        *([reason("idle-changed", change=changed)] if changed is not None else []),
+        *([reason("unsettled", trend=unsettled)] if unsettled is not None else []),
+    ]
 
 
 def passes_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:

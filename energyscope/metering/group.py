@@ -46,12 +46,12 @@ class MeterGroup:
     ) -> None:
         self._stack.__exit__(kind, error, trace)
 
-    def windows(self, calls: Calls) -> list[Window]:
-        """Return each device's window of one replay, in the order of the meters."""
+    def windows(self, calls: Calls, lead_s: float = 0.0) -> list[Window]:
+        """Return each device's window of one replay without its first ``lead_s``, in the order of the meters."""
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
         return [
             replace(
-                estimate_window(meter.ticks(begin - LOOK_BACK_S, end), calls, settle_s=meter.settle_s),
+                estimate_window(meter.ticks(begin - LOOK_BACK_S, end), calls, settle_s=meter.settle_s + lead_s),
                 activity=activity_of(meter.states(begin, end), begin, end),
             )
             for meter in self.meters

@@ -23,6 +23,7 @@ LEAST_CORRELATED = 4  # windows
 MOST_CORRELATED = 0.95
 NOISY = 8.0  # times the usual variance
 SURPRISE = 1.0  # standard deviations beyond chance from which a correlation is taken for one
+TWO_VALUES = 5.0  # deviations
 DRIFT_CHANGE = 0.01  # a drift below this is not worth a word
 
 
@@ -163,6 +164,24 @@ def _known(values: Sequence[float | None]) -> Array:
 
 def _t_times_deviation(values: Array) -> float:
     return student_t(len(values) - 1) * float(values.std(ddof=1))
+
+
+def two_values(values: Sequence[float | None]) -> tuple[float, float] | None:
+    """Return the two values that windows take in turn, if they do: two clusters with nothing between them.
+
+    The widest gap splits the sorted windows; both parts have two windows or more, and the gap is over 1 % and five
+    times the deviation inside of them.
+    """
+    known = np.sort(_known(values))
+    if len(known) < FIRST:
+        return None
+    gaps = np.diff(known)[1:-1]  # one window alone is no second value
+    split = int(gaps.argmax()) + 2
+    low, high = known[:split], known[split:]
+    inside = math.sqrt((low.var() * len(low) + high.var() * len(high)) / (len(known) - 2))
+    if gaps.max() <= max(TWO_VALUES * inside, DRIFT_CHANGE * abs(float(known.mean()))):
+        return None
+    return float(low.mean()), float(high.mean())
 
 
 def drift(times_s: Sequence[float], values: Sequence[float | None]) -> Drift | None:

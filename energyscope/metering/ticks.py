@@ -59,11 +59,13 @@ class Calls:
 
     The first point is the start of the load, with count 0. ``waited_s`` is how long the host waited for the
     device meanwhile, None where it is not known: a host that never waits is itself what limits the calls.
+    ``canary_s`` are the times of a fixed graph of tiny kernels just before and just after, where there is one.
     """
 
     time_s: Array
     count: Array
     waited_s: float | None = None
+    canary_s: tuple[float, ...] = ()
 
     def at(self, time_s: Array) -> Array:
         """Return the calls completed at given times, fractions of a call included."""

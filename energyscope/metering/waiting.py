@@ -56,8 +56,8 @@ def measure_idle(
     return {"idle_w": power, "bystanders": meter.bystanders(own_bytes())}
 
 
-def read_windows(meter: MeterGroup, calls: Calls, clock: Clock = HOST) -> list[Window]:
-    """Return each device's window of one replay, once the sampler has printed its last tick."""
+def read_windows(meter: MeterGroup, calls: Calls, clock: Clock = HOST, *, lead_s: float = 0.0) -> list[Window]:
+    """Return each device's window of one replay (see `MeterGroup.windows`), once its last tick is printed."""
     if not meter.modelled:
         clock.sleep(max(0.0, float(calls.time_s[-1]) + LAST_TICK_S - clock.now()))
-    return meter.windows(calls)
+    return meter.windows(calls, lead_s)

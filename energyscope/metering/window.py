@@ -45,8 +45,8 @@ class Window:
 
     ``naive_mj`` is the counter's plain difference at the window's own ends. ``timing_share`` is the relative
     standard deviation of the energy that the ticks alone make, by the uncertainty of their times and the steps
-    of the counter; ``power_spread`` that of the power from tick to tick (None below three intervals).
-    ``activity`` is what the device was busy with.
+    of the counter; ``power_spread`` that of the power from tick to tick, and ``power_trend`` its relative change
+    from the first to the last tick (None below three intervals). ``activity`` is what the device was busy with.
     """
 
     energy_mj: float | None
@@ -59,6 +59,7 @@ class Window:
     reason: str | None = None
     timing_share: float | None = None
     power_spread: float | None = None
+    power_trend: float | None = None
     activity: Activity | None = None
 
     @classmethod
@@ -125,6 +126,7 @@ def _between_ticks(ticks: Ticks, grid: Grid, used: Positions, calls: Calls, naiv
         seconds=calls.seconds,
         timing_share=_timing_share(ticks, grid, first, last),
         power_spread=_power_spread(ticks, grid, used),
+        power_trend=_power_trend(ticks, grid, used),
     )
 
 
@@ -146,6 +148,16 @@ def _power_spread(ticks: Ticks, grid: Grid, used: Positions) -> float | None:
         return None
     power = np.diff(ticks.energy_mj[used]) / np.diff(grid.time_s[used])
     return float(power.std(ddof=1) / power.mean()) if power.mean() > 0 else None
+
+
+def _power_trend(ticks: Ticks, grid: Grid, used: Positions) -> float | None:
+    """Return the change of power from the first used tick to the last, by least squares, relative to its mean."""
+    if len(used) < 4:
+        return None
+    power = np.diff(ticks.energy_mj[used]) / np.diff(grid.time_s[used])
+    centred = np.arange(len(power)) - (len(power) - 1) / 2
+    slope = float(centred @ power / (centred @ centred))
+    return slope * (len(power) - 1) / float(power.mean()) if power.mean() > 0 else None
 
 
 def _naive(ticks: Ticks, calls: Calls, maximum_w: float = MAXIMUM_W) -> float | None:

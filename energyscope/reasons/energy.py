@@ -19,6 +19,12 @@ WORDS: dict[str, str] = {
     # what disturbed a window
     "other-clocks": "the power cap made it run at clocks {change:change} from the model's",
     "power-limit-changed": "the power limit changed from {before_w:in W} to {now_w:in W}",
+    "two-values": "windows take two values, {low_mj:in mJ} and {high_mj:in mJ} a call, and the mean is of both",
+    "two-speeds": "a call takes {us:in us} or {other_us:in us}, by the state that the device was in; the figures "
+    "are of the former",
+    "other-speed": "measured only while the device started kernels at another speed than mostly",
+    "idle-changed": "idle power changed by {change:change} during the profile",
+    "unsettled": "power still changes by {trend:change} within a window: energies may be off by as much",
     "beats-with-sensor": "runs in step with the sensor's samples in {windows} windows, which may be off by much",
     "slowed-by-heat": "the GPU slowed down because of heat or a hardware limit",
     # who else used the device

@@ -12,7 +12,7 @@ import itertools
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -22,6 +22,7 @@ import torch
 from energyscope.errors import UsageError
 from energyscope.metering.ticks import Calls
 from energyscope.replay.calls import Call, no_garbage_collection
+from energyscope.replay.canary import Canary
 from energyscope.replay.graphs import GraphRound
 from energyscope.replay.marks import CudaMarks, HostMarks, Marks
 
@@ -31,6 +32,7 @@ EXECUTIONS: tuple[Execution, ...] = ("eager", "cuda-graph")
 CHUNK_S = 0.004  # calls are time-stamped in chunks of about this long
 WARM_UP_S = 0.02
 WARM_UP_CALLS = 3
+PACE_STEPS = 3
 ABOUT_HZ = 1.7e9  # GPU clocks; the length of a pause need not be exact, since it is measured
 
 
@@ -55,6 +57,7 @@ class Replayer:
             raise UsageError("--execution cuda-graph needs an NVIDIA GPU, and the model runs on the CPU")
         self.device = device
         self.execution = execution
+        self._canary = Canary(device) if execution == "cuda-graph" else None
 
     @torch.no_grad()
     def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None:
@@ -75,7 +78,27 @@ class Replayer:
             if loop is None:
                 return None
             chunk = max(1, round(CHUNK_S / self._warm_up(loop)))
-            return self._timed(loop, chunk, seconds)
+            before = self._canary_s()
+            calls = self._timed(loop, chunk, seconds)
+            return replace(calls, canary_s=(*before, *self._canary_s()))
+
+    @torch.no_grad()
+    def pace(self, round_: Sequence[Call], seconds: float) -> float:
+        """Return the seconds of one call of a round, over a block of about some seconds and three calls at least.
+
+        Raises:
+            NotCapturableError: the round cannot be held in a CUDA graph.
+
+        """
+        with no_garbage_collection(), self._current():
+            loop = self._loop(round_)
+            if loop is None:
+                return 0.0
+            once = self._seconds_of(loop, 1)
+            return self._seconds_of(loop, max(PACE_STEPS, round(seconds / once))) / loop.calls
+
+    def _canary_s(self) -> tuple[float, ...]:
+        return (self._canary.seconds(),) if self._canary else ()
 
     def _loop(self, round_: Sequence[Call]) -> Loop | None:
         if self.execution == "eager":

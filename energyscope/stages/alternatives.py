@@ -245,7 +245,7 @@ class Passes:
         """Retake the windows in which the host stalled, up to a share of all and while there is time."""
         by_key = {alternative.key: alternative for alternative in ready}
         limit = most_retaken(total, modelled=self.meter.modelled)
-        for key, number in records.slow_windows(self._entries, limit=limit):
+        for key, number in records.stalled_windows(self._entries, limit=limit):
             if not self._budget.exceeded(self.clock.now()):
                 self._measure(by_key[key], number)
 

@@ -235,6 +235,7 @@ def write(store: RunStore, entries: Entries) -> bool:
     idle_w = records.idle_power(measured)
     warnings = [*store.document.get("warnings", []), *one_phase.notes_of(measured)]
     warnings += records.bystanders_of(measured)
+    warnings += [note for own in finished.values() for note in records.notes(own)]
     described = [
         {"name": name, **_described(finished[name], attribution)} for name, attribution in attributions.items()
     ]

@@ -30,6 +30,7 @@ from energyscope.replay.replayer import Execution, Replayer
 from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.targets import Layers, Target, targets
 from energyscope.replay.tensors import tensors_in
+from energyscope.stages.sampling import sampling_interval
 from energyscope.stages.sampling_budget import SamplingBudget
 from energyscope.stages.session import STAGE, Instruments, Journal, Session
 
@@ -120,7 +121,14 @@ def _bench(ready: _Ready, replayer: Replayer, loaded: LoadedModel, meter: MeterG
     """Yield what a session works with; of a split model, the other processes follow it."""
     if loaded.ranks == 1:
         elsewhere = {device: Replayer(device) for device in metered_devices(loaded)[1:]}
-        yield Instruments(ready.replay_setup, replayer, meter, elsewhere=elsewhere)
+        yield Instruments(
+            ready.replay_setup,
+            replayer,
+            meter,
+            elsewhere=elsewhere,
+            sampling_s=sampling_interval(meter, loaded.device),
+            beside_model=replayer.execution == "eager" and not elsewhere and not meter.modelled,
+        )
         return
     with leading(ready.replay_setup, ready.plan, loaded.device) as lead:
         yield Instruments(lead.replay_setup, lead.replayer, meter, elsewhere=lead.elsewhere)

@@ -11,6 +11,7 @@ none of these.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -37,12 +38,18 @@ from energyscope.stages.sampling_budget import REWARM_S, SamplingBudget, first_w
 Journal = Callable[[Mapping[str, Any]], None]
 
 STAGE = "profile"
+LEAD_S = 0.3  # a load that has not settled runs so much longer, again and again
+MOST_LEAD_S = 0.9
+BLOCKS = 4  # of component and model in turn, in each of the first passes
+BLOCK_S = 0.008  # in which the host's pace hardly changes
 
 
 class WindowReplay(RoundReplay, Protocol):
     """Runs a round of calls for a window, with a rest before each call where asked for; `Replayer` does it."""
 
     def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None: ...
+
+    def pace(self, round_: Sequence[Call], seconds: float) -> float: ...
 
     def own_bytes(self) -> int | None: ...
 
@@ -52,7 +59,8 @@ class Instruments:
     """What a session works with.
 
     ``elsewhere`` are the replayers of the other devices that a model is spread over, in the order of the meters;
-    ``sampling_s`` is the interval at which the sensor samples the board's power, None where it is not known.
+    ``sampling_s`` is the interval at which the sensor samples the board's power, None where it is not known. Where
+    the host sets the pace, components are timed ``beside_model``, in short blocks of both in turn.
     """
 
     replay_setup: ReplaySetup
@@ -61,6 +69,7 @@ class Instruments:
     clock: Clock = HOST
     elsewhere: Mapping[torch.device, WindowReplay] = field(default_factory=dict)
     sampling_s: float | None = None
+    beside_model: bool = False
 
     def replayer_of(self, target: Target) -> WindowReplay:
         """Return the replayer of the device on which a target's work ends."""
@@ -92,6 +101,7 @@ class Session:
         self._unavailable: set[str] = set()
         self._pauses = Pauses(instruments.sampling_s)
         self._retaken = 0
+        self._lead_s = 0.0
         self.window_s = sampling_budget.window_for(instruments.meter.window_s)
 
     def keep(self, entry: Mapping[str, Any]) -> None:
@@ -107,7 +117,10 @@ class Session:
         number = 0
         for number in range(self.sampling_budget.passes):
             self._pass(number, anchor, [target for target in plan if target is not anchor], steps)
+            if number == 0:
+                self._settle(plan, steps)
         self._retake_stalled(plan, steps)  # a stall among the first windows would ask for many more
+        self._retake_other_speed(plan, steps)
         while lacking := self._lacking(plan):
             number += 1
             others = [target for target in lacking if target is not anchor]
@@ -124,12 +137,15 @@ class Session:
         self._measure(anchor, number, steps)
         for target in self._shuffle.sample(others, len(others)):
             self._measure(target, number, steps)
+            if self.instruments.beside_model and number < self.sampling_budget.passes:
+                self._time_beside_model(target, anchor, number)
 
     def _lacking(self, targets: Sequence[Target]) -> list[Target]:
         """Return the targets whose interval is still to be narrowed, by the spread of their first windows."""
         if self.sampling_budget.brief:
             return []
-        energies, took = records.energies(self.entries), records.seconds(self.entries)
+        entries, _ = records.at_main_speed(self.entries)
+        energies, took = records.energies(entries), records.seconds(entries)
         return [
             target
             for target in targets
@@ -160,9 +176,23 @@ class Session:
     def _retake_stalled(self, plan: Sequence[Target], steps: _Steps) -> None:
         """Take the windows again in which the host stalled, up to a share of all."""
         left = most_retaken(steps.total, modelled=self.meter.modelled) - self._retaken
-        again = records.slow_windows(self.entries, limit=max(left, 0))
+        again = records.stalled_windows(self.entries, limit=max(left, 0))
         self._retaken += len(again)
         self._retake(plan, again, steps)
+
+    def _retake_other_speed(self, plan: Sequence[Target], steps: _Steps) -> None:
+        """Take the windows again, once, in which the device was not in the state in which it mostly is."""
+        self._retake(plan, records.windows_at_other_speed(self.entries), steps)
+
+    def _settle(self, plan: Sequence[Target], steps: _Steps) -> None:
+        """Let loads run longer before they count, for as long as power changes within windows."""
+        while self._lead_s < MOST_LEAD_S and records.trend(self._latest()) is not None:
+            self._lead_s += LEAD_S
+            self._retake(plan, [(target.key, 0) for target in plan], steps)
+
+    def _latest(self) -> list[Mapping[str, Any]]:
+        """Return the last window of each target and pass."""
+        return list({(entry["subject"], entry["pass"]): entry for entry in records.windows(self.entries)}.values())
 
     def _retake(self, plan: Sequence[Target], again: Sequence[tuple[str, int]], steps: _Steps) -> None:
         """Take windows again; the new one replaces the one before it of its pass."""
@@ -217,6 +247,25 @@ class Session:
         if entry.get("empty"):
             self._unavailable.add(target.key)
 
+    def _time_beside_model(self, target: Target, anchor: Target, number: int) -> None:
+        """Time a component and the model in short blocks, in turn: the host's pace is the same in both."""
+        if target.what not in {"node", "group"} or self._unavailable & {target.key, anchor.key}:
+            return
+        models, parts = [self._pace(anchor)], []
+        for _ in range(BLOCKS):
+            parts.append(self._pace(target))
+            models.append(self._pace(anchor))
+        around = [(before + after) / 2 for before, after in itertools.pairwise(models)]
+        ratios = [part / model for part, model in zip(parts, around, strict=True)]
+        self.keep({"pass": number, "subject": target.key, "beside_model": ratios})
+
+    def _pace(self, target: Target) -> float:
+        """Return the seconds of a target's call now, without the restoring of its inputs."""
+        overhead, replayer = self.instruments.replay_setup.overhead(target), self.instruments.replayer
+        with self.instruments.replay_setup.round(target) as round_:
+            both_s = replayer.pace(round_, BLOCK_S)
+        return both_s - (replayer.pace(overhead, BLOCK_S) if overhead else 0.0)
+
     def _give_up(self, target: Target, number: int, why: Reason) -> None:
         self._unavailable.add(target.key)
         self.keep({"pass": number, "subject": target.key, "unavailable": why})
@@ -226,23 +275,25 @@ class Session:
         rest_s = self._pauses.of(target.key)
         replayer = self.instruments.replayer_of(target)
         with self.instruments.replay_setup.round(target) as round_:
-            calls = replayer.run(round_, self.window_s, rest_s=rest_s)
+            calls = replayer.run(round_, self.window_s + self._lead_s, rest_s=rest_s)
         entry: dict[str, Any] = {"pass": number, "subject": target.key}
         if calls is None:
             return {**entry, "empty": True}
-        windows = read_windows(self.meter, calls, self.instruments.clock)
+        windows = read_windows(self.meter, calls, self.instruments.clock, lead_s=self._lead_s)
         entry |= {"period_us": windows[0].time_us, "tick_spread": windows[0].power_spread}
         begin, end = calls.span_s
         states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
         overhead = self.instruments.replay_setup.overhead(target)
         if overhead or rest_s is not None:
-            alone = replayer.run(overhead, self.window_s, rest_s=rest_s)
+            alone = replayer.run(overhead, self.window_s + self._lead_s, rest_s=rest_s)
             if alone is not None:
-                others = read_windows(self.meter, alone, self.instruments.clock)
+                others = read_windows(self.meter, alone, self.instruments.clock, lead_s=self._lead_s)
                 entry["overhead"] = {"ran_s": alone.span_s, "window": asdict(sum_windows(others))}
                 windows = [subtract_window(both, other) for both, other in zip(windows, others, strict=True)]
         if rest_s is not None:
             entry["rest_us"] = rest_s * 1e6
+        if calls.canary_s:
+            entry["canary_us"] = [seconds * 1e6 for seconds in calls.canary_s]
         entry |= {"begin_s": begin, "ran_s": calls.span_s}
         result = {**entry, "window": asdict(sum_windows(windows)), **records.board(states)}
         result["waited_share"] = None if calls.waited_s is None else calls.waited_s / calls.seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -67,6 +68,9 @@ class SimulatedCall:
 class SimulatedBoard:
     """How a board behaves; relative standard deviations and changes throughout.
 
+    With ``wander`` the host's launches make calls longer by twice as much, and wander by it; after ``wander_s``
+    the pace is another one. The device idles meanwhile, and the calls' work stays the same.
+
     Each window's power is off by ``window_noise`` and its calls' time by ``time_noise``; power changes by
     ``drift`` per minute; for its first ``transient_s`` a load after idling draws ``transient`` more.
     ``warm_up_s`` of load precede each window, as in the replayer. In a share of ``stalls`` of all windows the
@@ -84,6 +88,8 @@ class SimulatedBoard:
     transient: float = 0.0
     transient_s: float = 0.1
     warm_up_s: float = 0.02
+    wander: float = 0.0
+    wander_s: float = 3.0
     stalls: float = 0.0
     stall: float = 0.6
     pause_w: float = 110.0
@@ -121,6 +127,8 @@ class SimulatedGpu:
         self.trace = PowerTrace(begin_s)
         self._begin_s = begin_s
         self._random = np.random.default_rng(self.board.seed)
+        self._paced = float(self._random.standard_normal()) if self.board.wander else 0.0
+        self._paced_s = begin_s
         self._surge_s = 0.0  # how much longer a load draws the transient
         self._clocks: list[tuple[float, float]] = [(begin_s, 1.0)]  # from when on (s), share of the full clock
         self._busy = {key: PowerTrace(begin_s) for key in SHARES}  # shares, where a power trace has watts
@@ -161,7 +169,7 @@ class SimulatedGpu:
         power = 1 + self.board.window_noise * self._random.standard_normal()
         power *= 1 + self.board.drift * (self.now() - self._begin_s) / 60
         pace = 1 + self.board.time_noise * self._random.standard_normal()
-        waits = self._stall()
+        waits = self._stall() + self._launching()
         pattern: list[tuple[float, float]] = []
         for call in work:
             pattern += call.stretches(power, pace)
@@ -182,6 +190,11 @@ class SimulatedGpu:
             trace.extend(self.now() - trace.end_s, 0.0)
         return self.now()
 
+    def pace(self, round_: Sequence[SimulatedCall], seconds: float) -> float:
+        """Return the seconds of one call of a round, over about some seconds and one whole call."""
+        calls = self.run(round_, seconds)
+        return 0.0 if calls is None else calls.seconds / float(calls.count[-1])
+
     def _with_pauses(self, round_: Sequence[SimulatedCall], rest_s: float) -> list[SimulatedCall]:
         energy_mj, time_us = self.board.pause_w * rest_s * 1e3, rest_s * 1e6
         pause = SimulatedCall(energy_mj, time_us)
@@ -200,6 +213,15 @@ class SimulatedGpu:
             energy_mj = (idle_mj + (call.energy_mj - idle_mj) * clock**3) / clock
             slower.append(SimulatedCall(energy_mj, call.time_us / clock, call.shape, call.activity))
         return slower, clock
+
+    def _launching(self) -> float:
+        """Return how much longer (relative) launching makes calls now; it wanders about twice ``wander``."""
+        if not self.board.wander:
+            return 0.0
+        kept = math.exp(-(self.now() - self._paced_s) / self.board.wander_s)
+        self._paced = kept * self._paced + math.sqrt(1 - kept**2) * self._random.standard_normal()
+        self._paced_s = self.now()
+        return float(max(0.0, self.board.wander * (2 + self._paced)))
 
     def _stall(self) -> float:
         """Return by how much (relative) the host holds a window's calls up."""

@@ -151,17 +151,17 @@ def test_stalled_windows_are_found_slowest_first():
     """Windows over 25 % slower than their target's median are taken again, the slowest first, up to a limit."""
     entries = [entry("a", number, time_us) for number, time_us in enumerate((100, 101, 100, 130, 104))]
     entries += [entry("b", number, time_us) for number, time_us in enumerate((50, 50, 50, 51, 70))]
-    assert records.slow_windows(entries, limit=10) == [("b", 4), ("a", 3)]
-    assert records.slow_windows(entries[:3] + entries[4:], limit=10) == [("b", 4)]
-    assert records.slow_windows(entries, limit=1) == [("b", 4)]
-    assert records.slow_windows(entries, limit=0) == []
+    assert records.stalled_windows(entries, limit=10) == [("b", 4), ("a", 3)]
+    assert records.stalled_windows(entries[:3] + entries[4:], limit=10) == [("b", 4)]
+    assert records.stalled_windows(entries, limit=1) == [("b", 4)]
+    assert records.stalled_windows(entries, limit=0) == []
 
 
 def test_a_stall_that_was_taken_again_is_none():
     """GIVEN a stalled window and its replacement THEN nothing is left to be taken again, and None is no stall."""
     entries = [entry("a", number) for number in range(5)]
     again = [entry("a", 2, 900.0), *entries, entry("a", 5, None, None)]
-    assert records.slow_windows(again, limit=10) == []
+    assert records.stalled_windows(again, limit=10) == []
 
 
 # --- other users ----------------------------------------------------------------------------------------------

@@ -113,10 +113,18 @@ def measure(
     keep: Journal = lambda entry: None,
     overheads: Mapping[str, Sequence[SimulatedCall]] | None = None,
     sampling_s: float | None = None,
+    beside_model: bool = False,
 ) -> Measured:
     """Run a session over one node for each round, in virtual time."""
     replay_setup = StandInRig(rounds, overheads or {})
-    instruments = Instruments(replay_setup, gpu, MeterGroup([gpu]), gpu, sampling_s=sampling_s)  # type: ignore[arg-type]
+    instruments = Instruments(
+        replay_setup,  # type: ignore[arg-type]
+        gpu,
+        MeterGroup([gpu]),
+        gpu,
+        sampling_s=sampling_s,
+        beside_model=beside_model,
+    )
     session = Session(instruments, sampling_budget or SamplingBudget(), keep, seed=seed)
     session.run([target(key) for key in rounds], progress)
     return Measured(session, replay_setup, list(rounds))

@@ -1,0 +1,56 @@
+"""The interval at which a board samples its power: found once, and kept for each board and driver."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+
+from energyscope.diagnostics.sampling import bursts_on, find_sampling
+from energyscope.metering.group import MeterGroup
+from energyscope.metering.nvml.board import Board
+from energyscope.replay.replayer import Replayer
+
+FILE = "sampling.json"
+
+
+def sampling_interval(meter: MeterGroup, device: torch.device) -> float | None:
+    """Return the interval (s) of a started meter's first sensor, None where there is none or it does not show.
+
+    What was found is kept in the user's application directory, by board and driver; a board that showed none is
+    not searched again.
+    """
+    if meter.modelled or device.type != "cuda" or meter.name != "nvml":
+        return None
+    uuid = meter.meters[0].device
+    board = f"{uuid} driver {Board(uuid).facts()['driver']}"
+    known = _read()
+    if board not in known:
+        with torch.no_grad():
+            known[board] = find_sampling(meter.meters[0], Replayer(device), bursts_on(device))
+        _write(known)
+    interval_s: float | None = known[board]
+    return interval_s
+
+
+def _path() -> Path:
+    return Path(typer.get_app_dir("energyscope")) / FILE
+
+
+def _read() -> dict[str, Any]:
+    try:
+        known = json.loads(_path().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _write(known: dict[str, Any]) -> None:
+    """Keep what is known; a directory that cannot be written costs a search in the next run, and no more."""
+    with contextlib.suppress(OSError):
+        _path().parent.mkdir(parents=True, exist_ok=True)
+        _path().write_text(json.dumps(known, indent=1), encoding="utf-8")
