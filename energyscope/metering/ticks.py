@@ -76,6 +76,11 @@ class Calls:
         """When the load began and ended."""
         return float(self.time_s[0]), float(self.time_s[-1])
 
+    def first(self, seconds: float) -> Calls:
+        """Return the record of the first seconds only."""
+        within = self.time_s <= self.time_s[0] + seconds
+        return Calls(self.time_s[within], self.count[within])
+
     @property
     def seconds(self) -> float:
         return float(self.time_s[-1] - self.time_s[0])

@@ -19,7 +19,6 @@ class Canary:
     """A graph of tiny kernels, each of which waits for the one before; captured when it is first needed."""
 
     def __init__(self, device: torch.device) -> None:
-        self._value = torch.zeros(1, device=device)
         self._device = device
         self._graph: torch.cuda.CUDAGraph | None = None
 
@@ -36,15 +35,16 @@ class Canary:
         return float(begin.elapsed_time(end)) / 1e3 / LAUNCHES
 
     def _capture(self) -> torch.cuda.CUDAGraph:
+        value = torch.zeros(1, device=self._device)
         stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(self._device))
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.stream(stream):
-            self._value.add_(1.0)
+            value.add_(1.0)
             graph.capture_begin(capture_error_mode="thread_local")
             for _ in range(KERNELS):
-                self._value.add_(1.0)
+                value.add_(1.0)
             graph.capture_end()
         torch.cuda.current_stream(self._device).wait_stream(stream)
-        self._graph = graph
+        self._graph, self._value = graph, value  # the graph's memory
         return graph

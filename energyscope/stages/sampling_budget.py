@@ -12,6 +12,9 @@ from energyscope.replay.targets import Target
 PREHEAT_S = 5.0
 REWARM_S = 0.5
 IDLING_S = SETTLE_S + IDLE_S  # before each pass and after the last
+LEADS_S = (0.0, 0.3, 0.6, 1.0)  # for which a load may run before it counts
+SETTLED_S = 1.0  # at the end of a replay that shows which is needed
+SETTLING_REPLAYS = 3
 OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
 TICKS_S = 0.04  # and, where a sensor is read, its last tick: 0.54 s a window of 0.42 s, on an H200, all in all
 MEASURED_BUDGET_S = 6.0
@@ -78,7 +81,11 @@ def replay_time(
 
     def seconds(windows: int, passes: int) -> float:
         between = OVERHEAD_S if modelled else OVERHEAD_S + TICKS_S
-        fixed = 0.0 if modelled else sampling_budget.preheat_s + passes * REWARM_S + (passes + 1) * IDLING_S
+        settling = SETTLING_REPLAYS * (
+            sampling_budget.window_for(meter_window_s) + LEADS_S[-1] + SETTLED_S + between
+        )
+        idling = passes * REWARM_S + (passes + 1) * IDLING_S
+        fixed = 0.0 if modelled else sampling_budget.preheat_s + settling + idling
         return fixed + windows * (sampling_budget.window_for(meter_window_s) + between)
 
     windows, passes = first_windows(plan, sampling_budget), sampling_budget.passes

@@ -12,7 +12,9 @@ none of these.
 from __future__ import annotations
 
 import itertools
+import math
 import random
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -33,13 +35,22 @@ from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.targets import Target
 from energyscope.stages.pauses import Pauses
-from energyscope.stages.sampling_budget import REWARM_S, SamplingBudget, first_windows, most_retaken
+from energyscope.stages.sampling_budget import (
+    LEADS_S,
+    REWARM_S,
+    SETTLED_S,
+    SETTLING_REPLAYS,
+    SamplingBudget,
+    first_windows,
+    most_retaken,
+)
+from energyscope.unknown import quotient
 
 Journal = Callable[[Mapping[str, Any]], None]
 
 STAGE = "profile"
-LEAD_S = 0.3  # a load that has not settled runs so much longer, again and again
-MOST_LEAD_S = 0.9
+GAP_S = 0.1  # without load before such a replay, as between windows, where the next one is set up
+UNSETTLED = 0.004  # relative; more than this, beyond two standard errors, asks for a longer lead
 BLOCKS = 4  # of component and model in turn, in each of the first passes
 BLOCK_S = 0.008  # in which the host's pace hardly changes
 
@@ -114,11 +125,10 @@ class Session:
         steps = _Steps(progress, total=first_windows(plan, self.sampling_budget))
         progress(STAGE, "preheating", 0, steps.total)
         self._warm(anchor, self.sampling_budget.preheat_s)
+        self._lead_s = self._settling_s(anchor)
         number = 0
         for number in range(self.sampling_budget.passes):
             self._pass(number, anchor, [target for target in plan if target is not anchor], steps)
-            if number == 0:
-                self._settle(plan, steps)
         self._retake_stalled(plan, steps)  # a stall among the first windows would ask for many more
         self._retake_other_speed(plan, steps)
         while lacking := self._lacking(plan):
@@ -184,15 +194,36 @@ class Session:
         """Take the windows again, once, in which the device was not in the state in which it mostly is."""
         self._retake(plan, records.windows_at_other_speed(self.entries), steps)
 
-    def _settle(self, plan: Sequence[Target], steps: _Steps) -> None:
-        """Let loads run longer before they count, for as long as power changes within windows."""
-        while self._lead_s < MOST_LEAD_S and records.trend(self._latest()) is not None:
-            self._lead_s += LEAD_S
-            self._retake(plan, [(target.key, 0) for target in plan], steps)
+    def _settling_s(self, anchor: Target) -> float:
+        """Return how long (s) loads must run before they count: until the model's energy is that of later on.
 
-    def _latest(self) -> list[Mapping[str, Any]]:
-        """Return the last window of each target and pass."""
-        return list({(entry["subject"], entry["pass"]): entry for entry in records.windows(self.entries)}.values())
+        A window as usual, begun ever later in a long replay, is compared with the end of it.
+        """
+        if self.meter.modelled or anchor.key in self._unavailable:
+            return 0.0
+        excess: list[list[float | None]] = []
+        for _ in range(SETTLING_REPLAYS):
+            self.instruments.clock.sleep(GAP_S)
+            with self.instruments.replay_setup.round(anchor) as round_:
+                calls = self.instruments.replayer.run(round_, self.window_s + LEADS_S[-1] + SETTLED_S)
+            if calls is not None:
+                excess.append(self._excess(calls))
+        for lead_s, column in zip(LEADS_S, zip(*excess, strict=True), strict=True):
+            known = [value for value in column if value is not None]
+            off = abs(statistics.fmean(known)) if len(known) > 1 else 0.0
+            if off <= UNSETTLED or off <= 2 * statistics.stdev(known) / math.sqrt(len(known)):
+                return lead_s
+        return LEADS_S[-1]
+
+    def _excess(self, calls: Calls) -> list[float | None]:
+        """Return by how much (relative) a window's energy is off that of the end, for each lead."""
+        settled = sum_windows(read_windows(self.meter, calls, self.instruments.clock, lead_s=LEADS_S[-1]))
+        excess = []
+        for lead_s in LEADS_S:
+            window = sum_windows(self.meter.windows(calls.first(self.window_s + lead_s), lead_s))
+            ratio = quotient(window.energy_mj, settled.energy_mj)
+            excess.append(None if ratio is None else ratio - 1)
+        return excess
 
     def _retake(self, plan: Sequence[Target], again: Sequence[tuple[str, int]], steps: _Steps) -> None:
         """Take windows again; the new one replaces the one before it of its pass."""

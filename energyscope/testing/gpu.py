@@ -257,7 +257,7 @@ class SimulatedGpu:
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
         ticks = self.ticks(begin_s, end_s)
         states = [
-            {"before_s": before, "after_s": after, "energy_mj": energy, **self._state(after)}
+            {"before_s": before, "after_s": after, "energy_mj": energy, **self._state(before)}
             for before, after, energy in np.column_stack([ticks.before_s, ticks.after_s, ticks.energy_mj]).tolist()
         ]
         if self.board.gpm:

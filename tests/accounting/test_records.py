@@ -157,6 +157,87 @@ def test_stalled_windows_are_found_slowest_first():
     assert records.stalled_windows(entries, limit=0) == []
 
 
+def test_windows_too_fast_by_as_much_are_treated_alike():
+    """GIVEN a window at 1 / 1.3 of its target's median THEN it is taken again like one at 1.3 times."""
+    times = (100.0, 101.0, 100.0, 100.0 / 1.3, 104.0)
+    entries = [entry("a", number, time_us) for number, time_us in enumerate(times)]
+    assert records.stalled_windows(entries, limit=10) == [("a", 3)]
+
+
+# --- two speeds -----------------------------------------------------------------------------------------------
+
+MAIN, OTHER = [229.0, 228.6], [193.1, 193.0]
+
+
+def test_windows_in_the_devices_other_state_are_left_out():
+    """GIVEN a target in both states THEN windows of the main one count, and both speeds are named."""
+    entries = [entry("a", number, 929.0, canary_us=MAIN) for number in range(4)]
+    entries += [entry("a", 4, 821.0, canary_us=OTHER), entry("b", 0, 50.0, canary_us=MAIN)]
+    left, notes = records.at_main_speed(entries)
+    assert [kept["pass"] for kept in left if kept["subject"] == "a"] == [0, 1, 2, 3]
+    assert notes == {"a": [reason("two-speeds", us=929.0, other_us=821.0)]}
+    assert records.windows_at_other_speed(entries) == [("a", 4)]
+
+
+def test_a_target_in_the_other_state_only_is_kept_and_says_so():
+    """GIVEN a target that was never seen in the main state THEN its windows stay, with that reason."""
+    entries = [entry("a", number, 929.0, canary_us=MAIN) for number in range(4)]
+    entries += [entry("b", 0, 50.0, canary_us=OTHER)]
+    left, notes = records.at_main_speed(entries)
+    assert left == entries
+    assert notes == {"b": [reason("other-speed")]}
+
+
+def test_a_window_in_which_the_state_changed_is_in_neither():
+    """GIVEN a canary that was fast before and slow after a window THEN it is not one of the main state."""
+    entries = [entry("a", number, 929.0, canary_us=MAIN) for number in range(4)]
+    entries += [entry("a", 4, 870.0, canary_us=[MAIN[0], OTHER[0]])]
+    assert records.windows_at_other_speed(entries) == [("a", 4)]
+
+
+def test_without_a_canary_all_windows_count():
+    """GIVEN eager execution, which has none THEN nothing is left out."""
+    entries = [entry("a", number, 100.0 * (1 + number)) for number in range(4)]
+    assert records.at_main_speed(entries) == (entries, {})
+
+
+# --- idle power and settling ----------------------------------------------------------------------------------
+
+
+def test_idle_power_is_that_around_a_pass():
+    """GIVEN idle power before each of five passes and after the last THEN a pass has the mean of its two."""
+    found = records.idle_of(
+        [idle(number, watts=watts) for number, watts in enumerate((100, 102, 104, 104, 102, 100))]
+    )
+    assert found.during(0) == 101.0
+    assert found.during(2) == 104.0
+    assert found.mean_w == 102.0
+    assert found.half_w == pytest.approx(2.776 * 1.673 / 6**0.5, rel=0.001)
+    assert found.change is None
+
+
+def test_a_change_of_idle_power_is_flagged():
+    """GIVEN idle power that rises by 5 % during a run THEN the run says so; a scatter of 1 % is no change."""
+    rising = [idle(number, watts=100.0 + number) for number in range(6)]
+    assert [note.code for note in records.notes(rising)] == ["idle-changed"]
+    assert records.idle_of(rising).change == pytest.approx(0.049, abs=0.001)
+    assert records.notes([idle(number, watts=100.0 + number % 2) for number in range(6)]) == []
+
+
+def test_power_that_does_not_settle_shows_in_many_windows():
+    """GIVEN 20 windows in which power falls by about 1 % THEN that is found; a scatter about 0 is not."""
+
+    def trends(mean):
+        entries = [entry("a", number) for number in range(20)]
+        for one in entries:
+            one["window"]["power_trend"] = mean + 0.004 * (-1) ** one["pass"]
+        return entries
+
+    assert records.trend(trends(-0.01)) == pytest.approx(-0.01)
+    assert records.trend(trends(0.0)) is None
+    assert records.trend(trends(-0.01)[:5]) is None
+
+
 def test_a_stall_that_was_taken_again_is_none():
     """GIVEN a stalled window and its replacement THEN nothing is left to be taken again, and None is no stall."""
     entries = [entry("a", number) for number in range(5)]

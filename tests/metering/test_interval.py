@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from energyscope.metering.interval import Drift, combine, drift, spread, student_t, windows_wanted
+from energyscope.metering.interval import (
+    Drift,
+    combine,
+    drift,
+    pooled_correlation,
+    spread,
+    student_t,
+    two_values,
+    windows_wanted,
+)
 
 STEADY = [10.0, 10.02, 9.98, 10.01, 9.99]
 RESTLESS = [10.0, 10.3, 9.7, 10.2, 9.8]  # s = 0.2550
@@ -156,3 +165,48 @@ def test_a_drift_needs_three_values_and_time():
     """Two anchors have a difference and no interval; anchors at one time have no trend."""
     assert drift([0.0, 1.0, 2.0], [5.0, None, 6.0]) is None
     assert drift([1.0, 1.0, 1.0], [5.0, 6.0, 7.0]) is None
+
+
+def session_of(correlation, windows, generator, targets=30):
+    """Return windows about 100 with a deviation of 1, each of which resembles the one before."""
+    values = generator.standard_normal((targets, windows))
+    for number in range(1, windows):
+        values[:, number] = correlation * values[:, number - 1] + np.sqrt(1 - correlation**2) * values[:, number]
+    return 100 + values
+
+
+@pytest.mark.parametrize(
+    ("correlation", "windows"), [(0.0, 5), (0.3, 5), (0.5, 5), (0.8, 5), (0.5, 12), (0.8, 12)]
+)
+def test_intervals_cover_where_windows_resemble_the_one_before(correlation, windows):
+    """GIVEN sessions of correlated windows THEN with what they tell together, 9 of 10 intervals hold the truth."""
+    generator = np.random.default_rng(3)
+    covered = []
+    for _ in range(40):
+        values = session_of(correlation, windows, generator).tolist()
+        known = pooled_correlation(values)
+        estimates = [combine(own, correlation=known) for own in values]
+        covered += [estimate.low <= 100 <= estimate.high for estimate in estimates]
+    assert np.mean(covered) >= 0.895  # of 1,200, some 30 of which share their correlation
+
+
+def test_independent_windows_have_no_correlation():
+    """GIVEN independent windows THEN the correlation is 0 in most sessions, and small in the others."""
+    generator = np.random.default_rng(4)
+    found = [pooled_correlation(session_of(0.0, 5, generator).tolist()) for _ in range(40)]
+    assert np.mean([value == 0.0 for value in found]) > 0.7
+    assert max(found) < 0.4
+
+
+def test_a_few_windows_tell_no_correlation():
+    """GIVEN three windows a target THEN there is none, and None values are left out."""
+    assert pooled_correlation([[1.0, 2.0, 3.0], [1.0, None, 2.0, 3.0]]) == 0.0
+
+
+def test_two_values_are_named():
+    """GIVEN windows at 23.2 and 27.4 THEN both are named; one window apart, or a wide scatter, is none."""
+    low, high = two_values([23.2, 27.4, 23.3, 27.3, 23.2])
+    assert (low, high) == (pytest.approx(23.23, abs=0.01), pytest.approx(27.35))
+    assert two_values([23.2, 23.3, 23.2, 23.1, 27.4]) is None
+    assert two_values([23.2, 24.4, 25.1, 26.3, 27.4]) is None
+    assert two_values([23.2, 27.4, 23.3, 27.3]) is None

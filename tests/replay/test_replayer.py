@@ -172,6 +172,9 @@ class OnTheHost(Replayer):
     def _marks(self):
         return HostMarks()
 
+    def _canary_s(self):
+        return (193e-6,)
+
 
 def test_a_launch_counts_all_of_its_calls(monkeypatch):
     """GIVEN a graph of three calls THEN the count rises by three with each launch."""
@@ -180,9 +183,26 @@ def test_a_launch_counts_all_of_its_calls(monkeypatch):
     calls = OnTheHost(torch.device("cuda"), "cuda-graph").run([lambda: None], 0.01)
     assert set(np.diff(calls.count) % 3) == {0}
     assert calls.count[-1] / 3 < GraphOfThree.launches
+    assert calls.canary_s == (193e-6, 193e-6)  # before and after
 
 
 def test_a_round_without_work_has_no_calls(monkeypatch):
     """GIVEN an empty graph THEN there is nothing to time."""
     monkeypatch.setattr(replayer, "GraphRound", EmptyGraph)
     assert OnTheHost(torch.device("cuda"), "cuda-graph").run([lambda: None], 0.01) is None
+
+
+def test_the_pace_of_a_block_is_that_of_one_call(monkeypatch):
+    """GIVEN calls of 2 ms WHEN a block is timed THEN one takes about 2 ms, and a block has three at least."""
+    clock = Clock(look_s=1e-6)
+    monkeypatch.setattr(replayer, "time", clock)
+    ran = []
+
+    def call():
+        ran.append(clock.monotonic())
+        clock.sleep(0.002)
+
+    assert Replayer(CPU).pace([call], 0.02) == pytest.approx(0.002, rel=0.01)
+    assert len(ran) == 11  # one to know how long they take
+    assert Replayer(CPU).pace([call], 1e-6) == pytest.approx(0.002, rel=0.01)
+    assert len(ran) == 11 + 4

@@ -514,3 +514,82 @@ def test_no_noise_takes_more_windows_than_the_budget_allows():
     limit = SamplingBudget().limit(gpu.window_s, modelled=False)
     assert {len(session.windows(key)) for key in ROUNDS if key != "node:model"} <= set(range(PASSES, limit + 1))
     assert len(session.windows("node:model")) <= limit + 1  # the last anchor
+
+
+# --- the host's pace ------------------------------------------------------------------------------------------
+
+
+def test_shares_hold_where_the_hosts_pace_wanders():
+    """GIVEN a pace that wanders by 15 % within seconds THEN shares of time, work and energy hold, totals do not.
+
+    Component and model idle alike, by the host's launches: time shares are those of the calls.
+    """
+    rounds = {
+        "node:model": [SimulatedCall(200.0, 800.0)],
+        "node:a": [CALL],
+        "node:b": [SimulatedCall(60.0, 150.0)],
+    }
+    errors, covered = [], []
+    for seed in range(8):
+        gpu = SimulatedGpu(SimulatedSensor(seed=seed), SimulatedBoard(seed=seed, wander=0.15, window_noise=0.003))
+        rows = measure(gpu, rounds, seed=seed, beside_model=True).books().rows[1:]
+        for row, (call,) in zip(rows, list(rounds.values())[1:], strict=True):
+            time_share = call.time_us / 800.0
+            work_share = (call.energy_mj - 0.1 * call.time_us) / (200.0 - 80.0)
+            errors.append(row.time_share / time_share - 1)
+            covered.append(row.time_share_ci_low <= time_share <= row.time_share_ci_high)
+            covered.append(row.dynamic_share_ci_low <= work_share <= row.dynamic_share_ci_high)
+            assert row.dynamic_quality in {"A", "B"}
+            assert row.dynamic_share == pytest.approx(work_share, rel=0.03)
+    assert max(map(abs, errors)) < 0.2
+    assert sum(covered) >= 0.85 * len(covered)  # of 32
+
+
+def test_overheads_are_not_timed_beside_the_model(gpu):
+    """GIVEN blocks in turn THEN each component has some in every first pass, the model itself none."""
+    session = measure(gpu, ROUNDS, beside_model=True)
+    timed = Counter(entry["subject"] for entry in session.entries if "beside_model" in entry)
+    assert timed == {"node:a": PASSES, "node:b": PASSES, "node:c": PASSES}
+
+
+# --- two speeds, and loads that settle ------------------------------------------------------------------------
+
+
+class TwoSpeeds(SimulatedGpu):
+    """A GPU whose calls take 12 % less in some windows, as its canary says."""
+
+    def __init__(self, fast, **board):
+        super().__init__(board=SimulatedBoard(**board))
+        self.fast, self.number = fast, 0
+
+    def run(self, round_, seconds, *, rest_s=None):
+        self.number += 1
+        fast = self.number in self.fast
+        calls = [replace(call, time_us=call.time_us * (0.88 if fast else 1.0)) for call in round_]
+        done = super().run(calls, seconds, rest_s=rest_s)
+        return done and replace(done, canary_s=(193e-6, 193e-6) if fast else (229e-6, 229e-6))
+
+
+def test_windows_of_the_devices_other_state_are_taken_again():
+    """GIVEN the first windows at another speed THEN they are taken again, and the model names both."""
+    session = measure(TwoSpeeds(range(5, 10)), ROUNDS)
+    row = session.row("model")
+    assert row.energy_mj == pytest.approx(20.0, rel=0.001)
+    assert row.time_us == pytest.approx(80.0, rel=0.001)
+    assert reason("two-speeds", us=80.0, other_us=70.4) in [
+        reason(note.code, **{key: round(value, 1) for key, value in note.values.items()})
+        for note in split(row.reasons)
+        if note.code == "two-speeds"
+    ]
+
+
+@pytest.mark.parametrize(("excess", "lasts_s"), [(0.02, 0.3), (0.02, 1.0), (0.0, 0.1)])
+def test_a_load_runs_until_its_power_has_settled(excess, lasts_s):
+    """GIVEN power 2 % too high at the begin of each load THEN it runs longer, and energies are right to 0.5 %."""
+    board = SimulatedBoard(transient=excess, transient_s=lasts_s, window_noise=0.002)
+    rounds = {**ROUNDS, **{f"node:{number}": [CALL] for number in range(12)}}
+    session = measure(SimulatedGpu(SimulatedSensor(noise=0.002), board), rounds)
+    rows = session.books().rows
+    assert all(
+        row.energy_mj == pytest.approx(rounds[f"node:{row.component}"][0].energy_mj, rel=0.005) for row in rows
+    )
