@@ -78,6 +78,8 @@ class Replayer:
             if loop is None:
                 return None
             chunk = max(1, round(CHUNK_S / self._warm_up(loop)))
+            if self._canary:
+                self._canary.settle()
             before = self._canary_s()
             calls = self._timed(loop, chunk, seconds)
             return replace(calls, canary_s=(*before, *self._canary_s()))

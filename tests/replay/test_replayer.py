@@ -163,6 +163,10 @@ class EmptyGraph(GraphOfThree):
 class OnTheHost(Replayer):
     """A replayer of graphs whose launches are done when they return."""
 
+    def __init__(self, device, execution):
+        super().__init__(device, execution)
+        self._canary = None
+
     def synchronize(self):
         pass
 
