@@ -236,13 +236,14 @@ def _row(nodes: Sequence[Node], whole: _Whole, scale: float) -> dict[str, Any] |
     if energy is None:
         return None
     work = sum_known((node, node.dynamic) for node in measured)
-    idle = sum_known((node, node.static) for node in measured)
+    static = sum_known((node, node.static) for node in measured)
+    idle = static and Interval(static.value)  # the host's pace is in every part: its errors do not average out
     shares = {
         "share": _share(measured, "share_of_total", "share_ci", energy.scaled(scale), whole),
         "work_share": _share(measured, "dynamic_share", "dynamic_share_ci", work and work.scaled(scale), whole),
     }
-    if not whole.by_work:  # energy has the interval, and a terminal no room for three
-        work, idle = work and Interval(work.value), idle and Interval(idle.value)
+    if not whole.by_work:
+        work = work and Interval(work.value)  # energy has the interval, and a terminal no room for two
     count = len(measured)
     shown = round(count * scale) or 1
     return {
