@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from run_builder import differential, document
+from run_builder import differential, document, grade_work
 
 from energyscope.runs import schema
 from energyscope.runs.schema import EnergyRow
@@ -42,6 +42,7 @@ class Inference:
     generations: int = 9
     modelled: bool = False
     disagree: float = 1.0  # by what the traced decode energy is off
+    graded_work: bool = False  # work, idle energy and shares have intervals and grades
     seed: int = 5
     executions: tuple[str, ...] = ("eager",)  # every moment is measured in each
 
@@ -115,6 +116,8 @@ def scene_rows(shape: Inference, phase: str, context: int, layers: str) -> list[
         _close(row, rows, shape)
     for row in rows:
         row.share_of_total = (row.energy_mj or 0.0) / (rows[0].energy_mj or 1.0)
+        if shape.graded_work:
+            grade_work(row, rows[0])
     return rows[:1] if layers == "whole" else rows
 
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from energyscope.intervals import Interval, difference, finite, interval, total, total_of_same
+from energyscope.metering.grades import INVALID, QUALITIES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SLICE_COLUMNS = ("phase", "precision", "execution", "batch_size", "context_length")
+EAGER = "eager"
 MEAN = "mean over the layers"  # where a reused value comes from: not from this layer
 
 
@@ -81,6 +83,16 @@ class Node:
         return self.row.get("quality") == "invalid"
 
     @property
+    def dynamic(self) -> Interval | None:
+        """The energy beyond idle power x time; without limits in runs from before those were recorded."""
+        return self.interval("dynamic_mj", "dynamic_ci")
+
+    @property
+    def static(self) -> Interval | None:
+        """Idle power x time; without limits in runs from before those were recorded."""
+        return self.interval("static_mj", "static_ci")
+
+    @property
     def self_energy(self) -> Interval | None:
         """The node minus its children; None where one of them was not measured."""
         if self.energy is None or not self.children or any(child.energy is None for child in self.children):
@@ -92,6 +104,14 @@ class Node:
         """The node minus its children and its glue; may be negative; None where glue was not measured."""
         own = self.self_energy
         return None if own is None or self.glue is None else difference(own, self.glue)
+
+    def interval(self, column: str, limits: str) -> Interval | None:
+        """Return a column with its 95 % interval, of the columns ``{limits}_low`` and ``{limits}_high``.
+
+        None where it is missing; without limits in runs recorded before there were these columns.
+        """
+        unit = "_mj" if column.endswith("_mj") else ""
+        return interval(*(self.row.get(name) for name in (column, f"{limits}_low{unit}", f"{limits}_high{unit}")))
 
     def number(self, column: str) -> float | None:
         """Return a column of the node's row as a number, None where it is missing."""
@@ -118,6 +138,24 @@ class EnergyTree:
     key: tuple[Hashable, ...]
     nodes: tuple[Node, ...]
     root: Node | None
+
+    @property
+    def by_work(self) -> bool:
+        """Whether it is judged by its work: run eagerly, idle energy is the host's time x idle power.
+
+        Only where work has a grade of its own; runs recorded before that are judged by all their energy.
+        """
+        row = self.root.row if self.root else {}
+        return row.get("execution") == EAGER and row.get("dynamic_quality") in QUALITIES
+
+    def judged(self, node: Node) -> Interval | None:
+        """Return what a node's grade is of: its work, or all its energy (mJ)."""
+        return node.dynamic if self.by_work else node.energy
+
+    def quality(self, node: Node) -> str:
+        """Return the grade of what a node is judged by."""
+        quality = node.row.get("dynamic_quality" if self.by_work else "quality")
+        return str(quality) if quality in QUALITIES else INVALID
 
     @property
     def leaves(self) -> list[Node]:
@@ -166,6 +204,12 @@ def sum_intervals(pairs: Iterable[tuple[Node, Interval | None]]) -> Interval | N
         if value is not None:
             by_source.setdefault(node.source, []).append(value)
     return total([total_of_same(values) for values in by_source.values()]) if by_source else None
+
+
+def sum_known(pairs: Iterable[tuple[Node, Interval | None]]) -> Interval | None:
+    """Add values as ``sum_intervals`` does; None where any is missing, since a part is not the sum."""
+    known = list(pairs)
+    return None if any(value is None for _, value in known) else sum_intervals(known)
 
 
 def sum_column(nodes: Iterable[Node], column: str) -> float | None:

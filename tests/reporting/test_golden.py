@@ -71,6 +71,7 @@ RUNS = {
         Shape(layers=2, benchmark=Bench(metric="accuracy")),
         model={"task": "classification", "metric": "accuracy"},
     ),
+    "eager": lambda path: build_run(path, Shape(layers=2, graded_work=True, host_bound=True)),
     "modelled": lambda path: build_run(path, Shape(layers=2, modelled=True, benchmark=Bench(modelled=True))),
 }  # fmt: skip
 

@@ -9,6 +9,8 @@ from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run, differential
 
+from energyscope import format as fmt
+from energyscope.reporting.run import parts
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.report import Report
 from energyscope.runs.store import RunStore, load_run
@@ -43,7 +45,7 @@ def test_a_run_that_waits_is_told_by_work_and_idle_power(tmp_path):
     run = rewritten(build_run(tmp_path / "run"), waiting)
     facts, energy = answer(run).facts, Report(run).main.energy.value
     assert facts["case"] == "waits"
-    assert (facts["work"], facts["idle"]) == pytest.approx((0.2 * energy, 0.8 * energy))
+    assert (facts["work"].value, facts["idle"].value) == pytest.approx((0.2 * energy, 0.8 * energy))
 
 
 def test_a_run_that_works_is_told_by_its_largest_blocks(tmp_path):
@@ -52,9 +54,77 @@ def test_a_run_that_works_is_told_by_its_largest_blocks(tmp_path):
     facts = answer(run).facts
     assert facts["case"] == "blocks"
     assert facts["of_work"]
-    blocks = {row["kind"]: row["work"] for row in answer(run).breakdown.rows if not row.get("rest")}
+    blocks = {row["kind"]: row["work"].value for row in answer(run).breakdown.rows if not row.get("rest")}
     largest = sorted(blocks.values(), reverse=True)[: len(facts["blocks"])]
-    assert facts["share"] == pytest.approx(sum(largest) / Report(run).main.energy.value)
+    assert facts["share"].value == pytest.approx(sum(largest) / Report(run).main.energy.value)
+
+
+def eager(path, **shape):
+    return answer(build_run(path, Shape(graded_work=True, host_bound=True, **shape)))
+
+
+def test_an_eager_run_is_told_by_its_work(tmp_path):
+    """GIVEN work known to 1.2 % and energy to 12 %, THEN sentence, numbers, chip and trust are of work."""
+    told = eager(tmp_path / "run")
+    root = told.report.main.tree.root
+    work, (kinds, share) = root.dynamic, parts.costliest(told.report.main.tree, work=True)
+    assert (
+        f"takes {fmt.measured(work, 'mJ')} of work; {fmt.measured(share, 'share')} of it is in the"
+        in told.sentence
+    )
+    blocks = {row["kind"]: row["work"].value for row in told.breakdown.rows}
+    assert share.value == pytest.approx(sum(blocks[kind] for kind in kinds) / work.value)
+    assert [stat.label for stat in told.stats] == [
+        "Work per forward pass", "Work per 1,000 tokens", "Idle energy per forward pass", "Latency", "Mean power",
+    ]  # fmt: skip
+    assert told.chips[-1].text == "grade B, \u00b11.2 %"
+    assert "the work is known to \u00b11.2 %" in told.trust
+    assert told.figures[0].title == "Work by block"
+    assert [view.when for view in told.figures[0].views] == [{"phase": "prefill"}]
+
+
+def test_idle_energy_stands_beside_the_work_as_what_it_is(tmp_path):
+    """GIVEN an eager run, THEN a sentence says what idle energy is, and whose time it is where known."""
+    told = eager(tmp_path / "run")
+    static = fmt.measured(told.report.main.tree.root.static, "mJ")
+    assert told.idle == (
+        f"Idle energy adds {static}: idle power x the host's time, a property of this host and minute, "
+        "not of the model."
+    )
+    device_bound = answer(build_run(tmp_path / "device", Shape(graded_work=True)))
+    assert device_bound.idle.endswith(": idle power x its time on this host.")
+    assert told.record()["idle"] == told.idle
+
+
+@pytest.mark.parametrize(
+    "shape", [Shape(), Shape(graded_work=True, execution="cuda-graph")], ids=["earlier run", "CUDA graph"]
+)
+def test_all_other_runs_are_told_by_all_their_energy(tmp_path, shape):
+    """GIVEN no graded work, or a CUDA graph, THEN the sentence is of all energy, and none is of idle energy."""
+    told = answer(build_run(tmp_path / "run", shape))
+    assert told.sentence.startswith(
+        f"A pass over 128 tokens takes {fmt.quantity(told.facts['energy'].value, 'mJ')};"
+    )
+    assert told.idle == ""
+    assert told.stats[0].label == "Energy per forward pass"
+    assert [view.when["part"] for view in told.figures[0].views] == ["energy", "work", "idle"]
+
+
+def test_a_token_of_an_eager_generation_is_that_of_the_graded_step(tmp_path):
+    """GIVEN a trace, whose work has no interval, beside a step with graded work, THEN the step's work is told."""
+    told = answer(build_inference(tmp_path / "run", Inference(layers=2, contexts=(1024,), graded_work=True)))
+    assert told.facts["subject"] == "A generated token at 1,024 tokens of context"
+    assert told.facts["work"] == told.report.main.tree.root.dynamic
+    assert told.subject.per_token == told.facts["work"]
+
+
+def test_a_page_of_both_executions_switches_between_work_and_all_energy(tmp_path):
+    """GIVEN an eager workload beside its CUDA graph, THEN the switch begins with work, and each has all views."""
+    shape = Inference(layers=2, contexts=(1024,), graded_work=True, executions=("eager", "cuda-graph"))
+    told = answer(build_inference(tmp_path / "run", shape))
+    assert [value for value, _ in told.report.part_dimension] == ["work", "idle", "energy"]
+    assert [view.when["part"] for view in told.figures[0].views] == ["work", "idle", "energy"] * 4
+    assert [label.endswith("of work)") for _, label in told.report.phase_dimension] == [True, False, True, False]
 
 
 def test_a_share_that_the_model_contradicts_is_told_with_both_numbers(tmp_path):
@@ -95,7 +165,7 @@ def test_a_generation_is_told_by_its_token(tmp_path):
     traced = run.generation["rates"]["joules_per_generated_token"]["value"] * 1e3
     assert facts["subject"] == "A generated token"
     assert facts["energy"].value == pytest.approx(traced, rel=0.01)
-    assert facts["work"] + facts["idle"] == pytest.approx(traced, rel=0.02)
+    assert facts["work"].value + facts["idle"].value == pytest.approx(traced, rel=0.02)
 
 
 def test_a_classifier_at_several_precisions_is_told_by_the_winner(tmp_path):

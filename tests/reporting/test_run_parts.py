@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from run_builder import Shape, build_run
 
-from energyscope.intervals import Interval
+from energyscope.intervals import Interval, total
 from energyscope.reporting.charts.data import shown_columns
 from energyscope.reporting.run import parts
 from energyscope.reporting.run.report import Report
@@ -25,8 +25,8 @@ def test_blocks_overhead_and_the_rest_add_up_to_the_model(tree):
     table = parts.blocks(tree, modelled=False)
     assert sum(row["energy"].value for row in table.rows) == pytest.approx(tree.model_energy.value)
     assert sum(row["share"].value for row in table.rows) == pytest.approx(1.0)
-    assert sum(row["work"] for row in table.rows) == pytest.approx(tree.root.number("dynamic_mj"))
-    assert sum(row["idle"] for row in table.rows) == pytest.approx(tree.root.number("static_mj"))
+    assert sum(row["work"].value for row in table.rows) == pytest.approx(tree.root.number("dynamic_mj"))
+    assert sum(row["idle"].value for row in table.rows) == pytest.approx(tree.root.number("static_mj"))
 
 
 def test_blocks_are_what_layers_are_made_of_each_once(tree):
@@ -88,6 +88,63 @@ def test_a_part_known_to_no_better_than_ten_percent_is_noisy(tree):
     rows = by_kind(parts.blocks(tree, modelled=False))
     assert rows["attention"]["noisy"]
     assert not rows["mlp"]["noisy"]
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    run = build_run(tmp_path_factory.mktemp("parts") / "run", Shape(layers=3, graded_work=True))
+    return Report(run).main.tree
+
+
+def test_an_eager_run_is_told_by_the_work_of_its_blocks(graded):
+    """GIVEN graded work, THEN blocks are ranked by work, with share and grade, added up as energies are."""
+    table = parts.blocks(graded, modelled=False)
+    rows = by_kind(table)
+    assert [column.key for column in table.columns][:4] == ["part", "work", "work_share", "grade"]
+    assert "noisy" not in {column.key for column in table.columns}
+    mlps = [node.dynamic for node in graded.nodes if node.kind == "mlp"]
+    assert rows["mlp"]["work"] == total(mlps)
+    assert rows["mlp"]["work_share"] == parts.share_of(total(mlps), graded.root.dynamic)
+    assert sum(row["work_share"].value for row in table.rows) == pytest.approx(1.0)
+    sizes = [row["work"].value for row in table.rows if not row.get("rest")]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_the_share_of_one_component_is_that_of_its_row(graded):
+    """GIVEN a share that was compared pass by pass, THEN it stands there and not the wider ratio of both sums."""
+    head = next(node for node in graded.nodes if node.kind == "lm_head")
+    share = by_kind(parts.blocks(graded, modelled=False))["lm_head"]["work_share"]
+    assert (share.low, share.high) == (head.number("dynamic_share_ci_low"), head.number("dynamic_share_ci_high"))
+    of_sums = parts.share_of(head.dynamic, graded.root.dynamic)
+    assert share.high - share.low < 0.5 * (of_sums.high - of_sums.low)
+
+
+def test_a_sum_of_work_is_graded_by_its_own_interval(graded):
+    """GIVEN MLPs known to 1.2 % each and norms to 15 %, THEN their sums are known to 0.7 % (A) and 6 % (C)."""
+    rows = by_kind(parts.blocks(graded, modelled=False))
+    assert (rows["mlp"]["grade"], rows["lm_head"]["grade"], rows["norm"]["grade"]) == ("A", "B", "C")
+    assert not rows["norm"]["noisy"]
+    assert rows["overhead"].get("grade") is None
+    assert not rows["overhead"]["work"].known
+
+
+def test_a_disturbed_component_lowers_the_grade_of_its_sum(tmp_path):
+    """GIVEN an MLP of three whose narrow work was disturbed, THEN all of them are no better than it is."""
+    tree = Report(build_run(tmp_path / "run", Shape(layers=3, graded_work=True))).main.tree
+    next(node for node in tree.nodes if node.kind == "mlp").row["dynamic_quality"] = "C"
+    assert by_kind(parts.blocks(tree, modelled=False))["mlp"]["grade"] == "C"
+
+
+@pytest.mark.parametrize(
+    "shape", [Shape(), Shape(graded_work=True, execution="cuda-graph")], ids=["earlier run", "CUDA graph"]
+)
+def test_all_other_runs_are_told_by_all_their_energy(tmp_path, shape):
+    """GIVEN no graded work, or a CUDA graph, THEN blocks have energy first, and work without an interval."""
+    tree = Report(build_run(tmp_path / "run", shape)).main.tree
+    table = parts.blocks(tree, modelled=False)
+    assert [column.key for column in table.columns][:5] == ["part", "energy", "share", "work", "idle"]
+    assert not any(row["work"].known or row["idle"].known for row in table.rows)
+    assert {row.get("grade") for row in table.rows} == {None}
 
 
 def test_parts_say_what_limited_them(tmp_path):

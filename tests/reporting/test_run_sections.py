@@ -23,6 +23,7 @@ from energyscope.reporting.run import (
     generation,
     method,
     page,
+    parts,
     quality,
     statistics,
     trust,
@@ -251,6 +252,55 @@ def test_the_table_has_a_row_for_each_measurement(full):
     sources = {node.source for node in Report(full).main.tree.nodes}
     assert len(table.rows) == len(sources)
     assert any("each of 4" in row["name"] for row in table.rows)
+
+
+def test_the_table_of_an_eager_run_begins_with_what_is_known_best(tmp_path):
+    """GIVEN graded work, THEN it comes first with its share and grade, then all energy with a grade of its own."""
+    table = components.component_table(Report(build_run(tmp_path / "run", Shape(graded_work=True))))
+    titles = [column.title for column in table.columns]
+    assert titles[titles.index("Work") :][:8] == [
+        "Work", "Share", "Grade", "Share's grade", "Energy", "Share of energy", "Its grade", "Energy's grade",
+    ]  # fmt: skip
+    head = next(row for row in table.records() if row["kind"] == "lm_head")
+    assert (head["work_grade"], head["grade"], head["work_share_grade"], head["share_grade"]) == (
+        "B", "invalid", "A", "B",
+    )  # fmt: skip
+    assert all(head[key]["low"] < head[key]["high"] for key in ("work_mj", "work_share", "idle_mj", "time_share"))
+
+
+def test_the_table_of_a_cuda_graph_has_shares_with_intervals_and_grades(tmp_path):
+    """GIVEN a CUDA graph, THEN energy comes first as before, and its share has an interval and a grade."""
+    shape = Shape(graded_work=True, execution="cuda-graph")
+    table = components.component_table(Report(build_run(tmp_path / "run", shape)))
+    assert [column.key for column in table.columns][3:7] == ["energy", "share", "share_grade", "work"]
+    assert all(row["share"].known for row in table.rows)
+    assert "work_grade" not in {column.key for column in table.columns}
+
+
+def test_layers_of_an_eager_run_are_compared_by_work(tmp_path):
+    """GIVEN layers with one energy and other work, THEN they differ, and the chart is of their work."""
+    run = build_run(tmp_path / "run", Shape(graded_work=True))
+    report = Report(run)
+    layers = [node for node in report.main.tree.nodes if node.level == "layer"]
+    assert not energy.layer_range(report.main)["differ"]
+    for at, node in enumerate(layers):
+        for column in ("dynamic_mj", "dynamic_ci_low_mj", "dynamic_ci_high_mj"):
+            node.row[column] *= 1 + at
+    content = energy.section(report)
+    figure = figures_of(content)["energy-by-layer"]
+    assert figure.title == "Work of each layer"
+    assert [row["work"] for row in figure.views[0].table.rows] == [node.dynamic for node in layers]
+
+
+def test_what_launching_costs_is_of_all_energy(tmp_path):
+    """GIVEN both executions and graded work, THEN bars are of energy, hollow where that is too noisy."""
+    shape = Inference(layers=2, contexts=(1024,), graded_work=True, executions=("eager", "cuda-graph"))
+    report = Report(build_inference(tmp_path / "run", shape))
+    figure = figures_of(changes.section(report))["launching"]
+    heads = [row for row in figure.views[0].table.rows if row["kind"] == "lm_head"]
+    assert len(heads) == 2
+    assert all(row["noisy"] == parts.is_noisy(row["energy"]) for row in figure.views[0].table.rows)
+    assert [column.key for column in figure.views[0].table.columns][:3] == ["part", "series", "energy"]
 
 
 def test_the_table_says_what_the_board_was_busy_with(tmp_path, full):

@@ -30,7 +30,7 @@ def test_a_traced_token_is_told_whether_or_not_components_were_measured(generati
     whole, alone = subject_of(Report(generation)), subject_of(Report(without_a_profile(generation)))
     assert whole == alone
     assert whole.traced
-    assert whole.work + whole.idle == pytest.approx(whole.energy.value)
+    assert whole.work.value + whole.idle.value == pytest.approx(whole.energy.value)
 
 
 def test_alternatives_alone_are_told_by_what_they_are_measured_against(generation):

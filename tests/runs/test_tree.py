@@ -8,7 +8,7 @@ from run_builder import Shape, build_run
 
 from energyscope.intervals import Interval
 from energyscope.runs.store import load_run
-from energyscope.runs.tree import energy_tree, slice_keys, sum_column, sum_energy
+from energyscope.runs.tree import energy_tree, slice_keys, sum_column, sum_energy, sum_known
 
 
 @pytest.fixture
@@ -108,6 +108,39 @@ def test_a_stand_in_errs_with_the_layer_it_comes_from(tmp_path: Path) -> None:
     node = next(node for node in energy_tree(frame).nodes if node.name == names[1])
     assert node.origin == f"measured on {names[0]}"
     assert node.source == names[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "by_work"),
+    [
+        (Shape(graded_work=True), True),
+        (Shape(graded_work=True, execution="cuda-graph"), False),
+        (Shape(graded_work=True, modelled=True), False),
+        (Shape(), False),
+        (Shape(old=True), False),
+    ],
+    ids=["eager", "CUDA graph", "modelled", "before grades of work", "old"],
+)
+def test_eager_runs_with_graded_work_are_judged_by_it(tmp_path: Path, shape: Shape, by_work: bool) -> None:
+    """GIVEN executions and versions, read back from files, THEN only graded work of eager runs decides."""
+    tree = energy_tree(build_run(tmp_path / "run", shape).energy)
+    assert tree.by_work is by_work
+    norm = next(node for node in tree.nodes if node.kind == "norm")
+    assert tree.judged(norm) == (norm.dynamic if by_work else norm.energy)
+    assert tree.quality(norm) == norm.row["dynamic_quality" if by_work else "quality"]
+
+
+def test_work_that_one_of_several_lacks_is_no_sum(tmp_path: Path) -> None:
+    """GIVEN MLPs of which one has no work, THEN their sum is unknown, and with all of them it is their total."""
+    nodes = [
+        node
+        for node in energy_tree(build_run(tmp_path / "run", Shape(graded_work=True)).energy).nodes
+        if node.kind == "mlp"
+    ]
+    together = sum_known((node, node.dynamic) for node in nodes)
+    assert together is not None
+    assert together.value == pytest.approx(sum_column(nodes, "dynamic_mj"))
+    assert sum_known([(nodes[0], nodes[0].dynamic), (nodes[1], None)]) is None
 
 
 def _sum_of(frame: pd.DataFrame, names: tuple[str, ...]) -> Interval:

@@ -109,10 +109,10 @@ class Answer:
 
     @property
     def _graded(self) -> tuple[str, Interval | None] | None:
-        """The grade and the energy that the sentence rests on."""
+        """The grade of the number that the sentence rests on, and that number."""
         if self.compares and self._cell:
             return str(self._cell.get("quality") or INVALID), from_entry(self._cell.get("energy_mj"))
-        return (self.subject.quality, self.subject.energy) if self.subject else None
+        return (self.subject.quality, self.subject.judged) if self.subject else None
 
     @cached_property
     def _first_cells(self) -> dict[str, Mapping[str, Any]]:
@@ -159,7 +159,8 @@ class Answer:
             return {"case": "nothing", "unfinished": stages, "modelled": self.report.modelled}
         kinds, share = parts.costliest(workload.tree, work=subject.splits) if workload else ([], None)
         checks = workload.checks if workload else Checks()
-        waits = subject.idle is not None and subject.splits and subject.idle > _MOSTLY * subject.energy.value
+        idle = subject.idle if subject.splits else None
+        waits = idle is not None and idle.value > _MOSTLY * subject.energy.value
         return {
             "case": "waits" if waits else "blocks",
             "host": workload.host_bound if workload else None,
@@ -175,6 +176,7 @@ class Answer:
             "outside": checks.leaves if checks.add_up_wrongly else None,
             "checked": checks.name,
             "of_work": subject.splits,
+            "by_work": subject.by_work,
             "modelled": self.report.modelled,
         }
 
@@ -182,6 +184,11 @@ class Answer:
     def sentence(self) -> str:
         """The number that matters and its largest part."""
         return sentence("run/answer.txt.j2", facts=self.facts)
+
+    @cached_property
+    def idle(self) -> str:
+        """What idle energy adds to the work that the sentence is about; empty where it is about all energy."""
+        return sentence("run/idle.txt.j2", facts=self.facts)
 
     @cached_property
     def cause(self) -> str:
@@ -222,12 +229,19 @@ class Answer:
         subject = self.subject
         if subject is None:
             return []
+        per_thousand = subject.per_token.scaled(1000) if subject.per_token else None
         stats = [
             Stat.of(self._energy_per(subject.unit), subject.energy, "mJ"),
-            Stat.of(_PER_THOUSAND, subject.per_token.scaled(1000) if subject.per_token else None, "mJ"),
+            Stat.of(_PER_THOUSAND, per_thousand, "mJ"),
             Stat.of("Tokens per kWh", tokens_per_kwh(subject.per_token), "amount"),
-            Stat.of(subject.time_name, subject.time, "us"),
         ]
+        if subject.by_work:
+            stats = [
+                Stat.of(f"Work per {subject.unit}", subject.work, "mJ", "Energy beyond idle power x time."),
+                Stat.of("Work per 1,000 tokens", per_thousand, "mJ"),
+                Stat.of(f"Idle energy per {subject.unit}", subject.idle, "mJ", "Idle power x time on this host."),
+            ]
+        stats.append(Stat.of(subject.time_name, subject.time, "us"))
         return stats if self.report.modelled else [*stats, Stat.of("Mean power", subject.power, "W")]
 
     def _energy_per(self, unit: str) -> str:
@@ -268,7 +282,8 @@ class Answer:
 
     def record(self) -> dict[str, Any]:
         """Return the answer for a machine."""
-        return {"sentence": self.sentence, "cause": self.cause, "ranking": self.ranking, "trust": self.trust}
+        texts = {"sentence": self.sentence, "idle": self.idle, "cause": self.cause}
+        return {**texts, "ranking": self.ranking, "trust": self.trust}
 
     def _of_precisions(self) -> dict[str, Any]:
         document, first = self.report.benchmark, winner(self.report.run)

@@ -12,9 +12,8 @@ from energyscope.intervals import Interval, finite, from_entry, not_negative
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
-from energyscope.reporting.run.parts import blocks, is_noisy
+from energyscope.reporting.run.parts import blocks, columns, is_noisy
 from energyscope.reporting.run.report import (
-    EAGER,
     EXECUTIONS,
     GRAPH,
     RUN,
@@ -25,6 +24,7 @@ from energyscope.reporting.run.report import (
 )
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Row, Table
+from energyscope.runs.tree import EAGER
 
 _COLOURS = {"saves": SAVES, "costs": COSTS, "unclear": UNCLEAR}
 _MOST_BARS = 9
@@ -270,7 +270,7 @@ def _growth(table: Table) -> Iterator[Figure]:
 
 
 def _executions(report: Report) -> Figure:
-    """Return each block's energy in both executions, of the workloads that were measured in both."""
+    """Return all energy of each block in both executions, of the workloads that were measured in both."""
     by_pass: dict[tuple[str, int | None], list[MeasuredWorkload]] = {}
     for workload in report.workloads:
         by_pass.setdefault((workload.phase, workload.context), []).append(workload)
@@ -281,13 +281,20 @@ def _executions(report: Report) -> Figure:
             continue
         first = next(iter(tables.values()))
         rows = [
-            {**row, "part": title_of(row["kind"]), "series": execution_name(execution), "execution": execution}
+            {
+                **row,
+                "part": title_of(row["kind"]),
+                "series": execution_name(execution),
+                "execution": execution,
+                "noisy": is_noisy(row["energy"]),
+            }
             for kind in [row["kind"] for row in first.rows if not row.get("rest")]
             for execution, table in tables.items()
             for row in table.rows
             if row["kind"] == kind
         ]
-        both = Table([first.columns[0], Column("series", "Execution"), *first.columns[1:]], rows)
+        part, *others = columns(modelled=report.modelled)
+        both = Table([part, Column("series", "Execution"), *others], rows)
         chart = bars(both, "part", "energy", work="work", series="execution")
         views += [View(chart, both, {"phase": workload.name}) for workload in workloads]
     caption = "Solid: work; pale: idle power; whiskers: 95 % intervals."

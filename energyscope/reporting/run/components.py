@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,10 @@ def component_table(report: Report) -> Table:
         Column("kind", "Kind", rank=3),
         Column("workload", "Workload", rank=2),
         Column("layer", "Layer", "count", rank=9),
-        Column("energy", report.energy_title, "mJ", "of one pass or step"),
-        Column("share", "Share", "share", "of the model", rank=1),
-        Column("work", "Work", "mJ", "beyond idle power x time", rank=4),
+        *_judged_columns(report),
         Column("idle", "Idle", "mJ", "idle power x time", rank=5),
         Column("time", "Time", "us", rank=6),
+        Column("time_share", "Share of time", "share", "of the model's", rank=9),
         Column("power", "Power", "W", rank=7),
         Column("glue", "Overhead", "mJ", "what it does besides calling its parts", rank=9),
         Column("unexplained", "Unexplained", "mJ", rank=9),
@@ -81,7 +80,7 @@ def component_table(report: Report) -> Table:
         Column("cuda_cores", "CUDA cores", "share", "of the peak of the busiest of the other pipes", rank=9),
         Column("dram", "Memory", "share", "of its bandwidth", rank=9),
         Column("memory_power", "Memory power", "W", rank=9),
-        Column("grade", "Grade", "grade", rank=1),
+        *([] if report.by_work else [Column("grade", "Grade", "grade", rank=1)]),
         Column("reasons", "Reasons", "reasons", rank=8),
     ]
     several = len(report.every_workload) > 1
@@ -92,6 +91,33 @@ def component_table(report: Report) -> Table:
             by_source.setdefault(node.source, []).append(node)
         rows += [_row(source, nodes, workload.label if several else None) for source, nodes in by_source.items()]
     return Table(columns, rows, "Every component", notes_on_work(rows)).filled()
+
+
+def _judged_columns(report: Report) -> list[Column]:
+    """Return energy, work and their shares with grades: first what rows are judged by."""
+    energy = Column("energy", report.energy_title, "mJ", "of one pass or step")
+    share = Column("share", "Share", "share", "of the model", rank=1)
+    share_grade = Column("share_grade", "Share's grade", "grade", rank=9)
+    work = Column("work", "Work", "mJ", "beyond idle power x time", rank=4)
+    work_share = Column("work_share", "Share", "share", "of the model's work", rank=1)
+    work_grade = Column("work_grade", "Grade", "grade", "of the work", rank=1)
+    if not report.by_work:
+        eager = any(workload.tree.by_work for workload in report.every_workload)
+        named = (
+            replace(work_share, title="Share of work", rank=9),
+            replace(work_grade, title="Work's grade", rank=9),
+        )
+        return [energy, share, share_grade, work, *(named if eager else ())]
+    return [
+        replace(work, rank=0),
+        work_share,
+        work_grade,
+        Column("work_share_grade", "Share's grade", "grade", "of the share of work", rank=9),
+        replace(energy, rank=3),
+        replace(share, title="Share of energy", rank=8),
+        replace(share_grade, title="Its grade", hint="of the share of energy"),
+        Column("grade", "Energy's grade", "grade", rank=4),
+    ]
 
 
 def notes_on_work(rows: Sequence[Row]) -> list[str]:
@@ -113,10 +139,15 @@ def _row(source: str, nodes: list[Node], workload: str | None) -> dict[str, Any]
         "workload": workload,
         "layer": None if several else node.layer,
         "energy": energy,
-        "share": node.number("share_of_total"),
-        "work": node.number("dynamic_mj"),
-        "idle": node.number("static_mj"),
+        "share": node.interval("share_of_total", "share_ci"),
+        "share_grade": node.row.get("share_quality"),
+        "work": node.dynamic,
+        "work_share": node.interval("dynamic_share", "dynamic_share_ci"),
+        "work_grade": node.row.get("dynamic_quality"),
+        "work_share_grade": node.row.get("dynamic_share_quality"),
+        "idle": node.static,
         "time": node.number("time_us"),
+        "time_share": node.interval("time_share", "time_share_ci"),
         "power": node.number("power_w"),
         "glue": node.glue,
         "unexplained": node.number("unexplained_mj"),

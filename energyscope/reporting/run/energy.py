@@ -12,6 +12,7 @@ from energyscope import format as fmt
 from energyscope.correlation.resampling import UncertainValues
 from energyscope.correlation.within import differences
 from energyscope.intervals import finite
+from energyscope.metering.grades import INVALID
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.data import value_of
 from energyscope.reporting.charts.grid import grid
@@ -34,7 +35,7 @@ def section(report: Report) -> Content | None:
     """Return the flow, the mean layer, and layers one by one where they differ."""
     if not report.workloads:
         return None
-    flows, layers, tables = [], [], {}
+    flows, layers, tables, word = [], [], {}, _word(report).lower()
     for workload in report.workloads:
         down = parts.from_model_down(workload.tree, modelled=report.modelled)
         inside = parts.one_layer(workload.tree, modelled=report.modelled)
@@ -47,8 +48,8 @@ def section(report: Report) -> Content | None:
         tables[f"blocks-{workload.name}"] = parts.with_checks(by_block, workload.checks)
     ranges = {workload.name: layer_range(workload) for workload in report.workloads}
     figures = [
-        Figure("energy-flow", "From the model to its blocks", flows, "Height: energy. Hollow: too noisy."),
-        Figure("energy-layer", "Inside one layer", layers, "Width: energy, the mean over layers. Click to zoom."),
+        Figure("energy-flow", "From the model to its blocks", flows, f"Height: {word}. Hollow: too noisy."),
+        Figure("energy-layer", "Inside one layer", layers, f"Width: {word}, the mean over layers. Click to zoom."),
         _by_layer(report, ranges),
         _heat_map(report),
         _efficiency(report, tables),
@@ -58,8 +59,8 @@ def section(report: Report) -> Content | None:
 
 
 def block_figure(report: Report) -> Figure | None:
-    """Return the energy by block, a view for each workload and for all energy, work and idle."""
-    return _bars(report, "energy-blocks", "Energy by block", parts.blocks)
+    """Return the energy by block, a view for each workload and for all energy, work and idle, or of work alone."""
+    return _bars(report, "energy-blocks", f"{_word(report)} by block", parts.blocks)
 
 
 def type_figure(report: Report) -> Figure | None:
@@ -67,7 +68,12 @@ def type_figure(report: Report) -> Figure | None:
     trees = [workload.tree for workload in report.workloads]
     if all(parts.types(tree, modelled=False).rows == parts.blocks(tree, modelled=False).rows for tree in trees):
         return None
-    return _bars(report, "energy-types", "Energy by type", parts.types)
+    return _bars(report, "energy-types", f"{_word(report)} by type", parts.types)
+
+
+def _word(report: Report) -> str:
+    """Return what the drawings are of: work, where every workload is judged by it."""
+    return "Work" if report.by_work else "Energy"
 
 
 def _bars(report: Report, name: str, title: str, grouped: Callable[..., Table]) -> Figure | None:
@@ -84,10 +90,14 @@ def _bars(report: Report, name: str, title: str, grouped: Callable[..., Table]) 
 
 
 def _states(report: Report, workload: MeasuredWorkload) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield energy, work and idle, or energy alone, with the state of the page that shows it."""
+    """Yield energy, work and idle, or one of them alone, with the state of the page that shows it."""
     yield from ((part, {"phase": workload.name, "part": part}) for part, _ in report.part_dimension)
     if not report.part_dimension:
-        yield "energy", {"phase": workload.name}
+        yield _judged_by(workload), {"phase": workload.name}
+
+
+def _judged_by(workload: MeasuredWorkload) -> str:
+    return "work" if workload.tree.by_work else "energy"
 
 
 def _drawable(table: Table, part: str) -> bool:
@@ -96,11 +106,14 @@ def _drawable(table: Table, part: str) -> bool:
 
 def _label(row: Row, part: str, workload: MeasuredWorkload) -> str:
     amount = value_of(row.get(part))
-    work, idle = workload.work, workload.idle
-    whole = {"energy": value_of(workload.energy), "work": work, "idle": idle}[part]
+    wholes = {"energy": workload.energy, "work": workload.work, "idle": workload.idle}
+    energy, work, idle = map(value_of, wholes.values())
+    whole = {"energy": energy, "work": work, "idle": idle}[part]
     share = f" \u00b7 {fmt.quantity(amount / whole, 'share')}" if whole and amount is not None else ""
     if part == "energy" and work and idle and idle > work and row.get("work") is not None:
-        share = f" \u00b7 {fmt.quantity(row['work'] / work, 'share')} of all work"  # the better known of the two
+        share = (
+            f" \u00b7 {fmt.quantity(row['work'].value / work, 'share')} of all work"  # the better known of the two
+        )
     checks = workload.checks
     check = checks.kinds.get(str(row["kind"]))
     if check is not None and check.disagrees and check.saved is not None:
@@ -109,8 +122,8 @@ def _label(row: Row, part: str, workload: MeasuredWorkload) -> str:
 
 
 def layer_range(workload: MeasuredWorkload) -> dict[str, Any]:
-    """Return whether layers measured by themselves differ by more than their errors, and their range."""
-    energies = [node.energy for node in _layers(workload) if node.energy]
+    """Return whether layers measured by themselves differ in what they are judged by, and their range (mJ)."""
+    energies = [judged for node in _layers(workload) if (judged := workload.tree.judged(node))]
     if len(energies) < 2:
         return {"count": len(energies), "differ": False, "low": None, "high": None}
     values = UncertainValues(
@@ -128,22 +141,23 @@ def _layers(workload: MeasuredWorkload) -> list[Node]:
 
 
 def _by_layer(report: Report, ranges: dict[str, dict[str, Any]]) -> Figure:
-    columns = [
-        Column("component", "Layer", "code"),
-        Column("energy", "Energy", "mJ"),
-        Column("layer", "Number", "count"),
-    ]
     views = []
     for workload in report.workloads:
         if ranges[workload.name]["differ"]:
+            key = _judged_by(workload)
+            columns = [
+                Column("component", "Layer", "code"),
+                Column(key, key.capitalize(), "mJ"),
+                Column("layer", "Number", "count"),
+            ]
             rows = [
-                {"component": node.name, "kind": "layer", "energy": node.energy, "layer": node.layer}
+                {"component": node.name, "kind": "layer", key: workload.tree.judged(node), "layer": node.layer}
                 for node in _layers(workload)
             ]
             table = Table(columns, rows)
-            chart = curves(table, Axis("layer", "Layer"), Axis("energy"), series="kind", height=150)
+            chart = curves(table, Axis("layer", "Layer"), Axis(key), series="kind", height=150)
             views.append(View(chart, table, {"phase": workload.name}))
-    return Figure("energy-by-layer", "Energy of each layer", views, "Band: 95 % intervals.")
+    return Figure("energy-by-layer", f"{_word(report)} of each layer", views, "Band: 95 % intervals.")
 
 
 def _heat_map(report: Report) -> Figure:
@@ -152,16 +166,16 @@ def _heat_map(report: Report) -> Figure:
     for workload in report.workloads:
         table = _cells(workload)
         if len({row["layer"] for row in table.rows}) > 1:
-            chart = grid(table, "row", "layer", "energy", title="Layer")
+            chart = grid(table, "row", "layer", _judged_by(workload), title="Layer")
             views.append(View(chart, table, {"phase": workload.name}))
-    return Figure("energy-heatmap", "Energy by layer and component", views, "Crosses: too noisy.")
+    return Figure("energy-heatmap", f"{_word(report)} by layer and component", views, "Crosses: too noisy.")
 
 
 def _cells(workload: MeasuredWorkload) -> Table:
     """Return every component inside of a layer, or each layer where nothing inside was measured."""
     inside = [node for node in workload.tree.nodes if node.layer is not None and node.level != "layer"]
     nodes = inside or [node for node in workload.tree.nodes if node.level == "layer"]
-    groups = {node.group: node for node in nodes}
+    groups, key = {node.group: node for node in nodes}, _judged_by(workload)
     kinds = [node.kind for node in groups.values()]
     names = {
         group: title_of(node.kind) + (f" ({node.tail})" if kinds.count(node.kind) > 1 else "")
@@ -171,7 +185,7 @@ def _cells(workload: MeasuredWorkload) -> Table:
         Column("component", "Component", "code"),
         Column("row", "Kind"),
         Column("layer", "Layer", "count"),
-        Column("energy", "Energy", "mJ"),
+        Column(key, key.capitalize(), "mJ"),
         Column("reused", "Mean of its kind"),
     ]
     rows = [
@@ -180,8 +194,8 @@ def _cells(workload: MeasuredWorkload) -> Table:
             "kind": node.kind,
             "row": names[node.group],
             "layer": node.layer,
-            "energy": node.energy,
-            "noisy": node.invalid,
+            key: workload.tree.judged(node),
+            "noisy": workload.tree.quality(node) == INVALID,
             "reused": node.reused,
         }
         for node in nodes

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from energyscope.accounting.closure import AGREEMENT, too_wide
-from energyscope.intervals import Interval, difference, finite, from_entry, interval, ratio, total, total_of_same
+from energyscope.intervals import Interval, difference, finite, from_entry, ratio, total, total_of_same
 from energyscope.reporting.charts.plane import Axis, curves, spans
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.charts.tree import strip
 from energyscope.reporting.run.parts import share_of
 from energyscope.reporting.run.power_trace import power_over_time
-from energyscope.reporting.run.report import DECODE, EAGER, PREFILL, RUN, MeasuredWorkload, Report
+from energyscope.reporting.run.report import DECODE, PREFILL, RUN, MeasuredWorkload, Report
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Row, Table
-from energyscope.runs.tree import sum_energy
+from energyscope.runs.tree import EAGER, sum_energy
 
 LOAD = "load"
 US_PER_S = 1e6
@@ -221,7 +221,7 @@ def _pass_at(report: Report, phase: str, context: float) -> _Pass | None:
             int(context),
             EAGER,
         ) and workload.energy:
-            return _Pass(workload.energy, interval(workload.work))
+            return _Pass(workload.energy, workload.work)
     return None
 
 

@@ -1,7 +1,9 @@
 """What a tree of measured components adds up to: by block, from the model down, and within one layer.
 
 Every value is of one pass or step, in mJ: ``energy`` with its interval, of which ``work`` is beyond idle power x
-time and ``idle`` the rest. Components, overhead between them and what is unexplained add up to the model.
+time and ``idle`` the rest. Components, overhead between them and what is unexplained add up to the model. Parts
+of a tree that is judged by its work (`EnergyTree.by_work`) stand in the order of their work, and its interval
+decides whether they are ``noisy`` and their ``grade``.
 """
 
 from __future__ import annotations
@@ -9,17 +11,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from energyscope import format as fmt
 from energyscope.accounting.checks import Checks, KindCheck
-from energyscope.intervals import Interval, finite, interval, ratio
+from energyscope.intervals import Interval, finite, interval, ratio, total, total_of_same
 from energyscope.metering.activity import BUSY, Activity, limited_by, mean_activity
-from energyscope.metering.grades import GRADES
+from energyscope.metering.grades import GRADES, QUALITIES, grade
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.tree import EnergyTree, Node, sum_column, sum_energy, sum_intervals
+from energyscope.runs.tree import EnergyTree, Node, sum_energy, sum_intervals, sum_known
 
 NOISY = GRADES["C"]  # relative half-width beyond which a value is unreliable
 _ACTIVITY = {
@@ -37,9 +39,20 @@ _HINTS = {
 }
 
 
-def columns(*, modelled: bool, whole: str = "model") -> list[Column]:
-    """Return the columns of a table of parts."""
+def columns(*, modelled: bool, whole: str = "model", by_work: bool = False) -> list[Column]:
+    """Return the columns of a table of parts: of their energy, or of their work with its grade."""
     word = "Energy (MODELLED)" if modelled else "Energy"
+    if by_work:
+        return [
+            Column("part", "Part"),
+            Column("work", "Work", "mJ", f"{_HINTS['work']}, with its 95 % interval"),
+            Column("work_share", "Share", "share", f"of the work of the {whole}"),
+            Column("grade", "Grade", "grade", "how well its work is known", rank=1),
+            Column("idle", "Idle", "mJ", _HINTS["idle"], rank=3),
+            Column("energy", "Energy", "mJ", _HINTS["energy"], rank=3),
+            Column("limited_by", "Limited by", hint=LIMITED_HINT, rank=4),
+            Column("count", "Parts", "count", "how many components are added up", rank=4),
+        ]
     return [
         Column("part", "Part"),
         Column("energy", word, "mJ", _HINTS["energy"]),
@@ -52,7 +65,7 @@ def columns(*, modelled: bool, whole: str = "model") -> list[Column]:
     ]
 
 
-def is_noisy(energy: Interval) -> bool:
+def is_noisy(energy: Interval | None) -> bool:
     """Tell whether an energy is known to no better than 10 %."""
     half = fmt.relative(energy)
     return half is None or half > NOISY
@@ -66,28 +79,29 @@ def blocks(tree: EnergyTree, *, modelled: bool) -> Table:
     tops = [tree.root, *tree.root.children] if tree.root else []
     opened = [node for node in tops if node is tree.root or _is_open(node)]
     inside = [child for node in opened for child in node.children if not _is_open(child)]
-    return Table(columns(modelled=modelled), _by_kind(tree, inside, opened))
+    return Table(columns(modelled=modelled, by_work=tree.by_work), _by_kind(tree, inside, opened))
 
 
 def types(tree: EnergyTree, *, modelled: bool) -> Table:
     """Return the energy of the smallest components that were measured by kind, the largest first, and the rest."""
     opened = [node for node in tree.nodes if any(child.energy for child in node.children)]
-    return Table(columns(modelled=modelled), _by_kind(tree, tree.leaves, opened))
+    return Table(columns(modelled=modelled, by_work=tree.by_work), _by_kind(tree, tree.leaves, opened))
 
 
-def costliest(tree: EnergyTree, *, work: bool) -> tuple[list[str], float | None]:
-    """Return the kinds of the one or two blocks that take most, and their share of the model's energy.
+def costliest(tree: EnergyTree, *, work: bool) -> tuple[list[str], Interval | None]:
+    """Return the kinds of the one or two blocks that take most, and what they take of the model's energy.
 
-    Of their ``work``, or of all their energy. Two where the first takes at most twice as much as the second.
+    By their ``work``, or by all their energy. Two where the first takes at most twice as much as the second. Of a
+    tree that is judged by its work, it is their work and their share of all work.
     """
     rows = [row for row in blocks(tree, modelled=False).rows if not row.get("rest")]
-    sizes = [(row["work"] if work else row["energy"].value, row["kind"]) for row in rows]
-    ranked = sorted(((size, kind) for size, kind in sizes if size is not None), reverse=True)
-    whole = tree.model_energy.value if tree.model_energy else 0.0
-    if not ranked or whole <= 0:
+    key = "work" if work or tree.by_work else "energy"
+    ranked = sorted((row for row in rows if row[key] is not None), key=lambda row: -row[key].value)
+    whole = tree.judged(tree.root) if tree.root else None
+    if not ranked or whole is None or whole.value <= 0:
         return [], None
-    most = 1 if len(ranked) == 1 or ranked[0][0] > 2 * ranked[1][0] else 2
-    return [kind for _, kind in ranked[:most]], sum(size for size, _ in ranked[:most]) / whole
+    most = 1 if len(ranked) == 1 or ranked[0][key].value > 2 * ranked[1][key].value else 2
+    return [row["kind"] for row in ranked[:most]], share_of(total(row[key] for row in ranked[:most]), whole)
 
 
 def with_checks(table: Table, checks: Checks) -> Table:
@@ -136,28 +150,32 @@ def _by_kind(tree: EnergyTree, nodes: Sequence[Node], opened: Sequence[Node]) ->
     if tree.root is None:
         return []
     kinds = dict.fromkeys(node.kind for node in nodes)
-    rows = [row for kind in kinds if (row := _row([node for node in nodes if node.kind == kind], tree.root, 1.0))]
-    rows.sort(key=lambda row: -row["energy"].value)
-    return rows + list(_rests(opened, tree.root.energy, 1.0))
+    whole = _Whole.of(tree)
+    rows = [row for kind in kinds if (row := _row([node for node in nodes if node.kind == kind], whole, 1.0))]
+    rows.sort(key=lambda row: -whole.size(row))
+    return rows + list(_rests(opened, whole, 1.0))
 
 
 def from_model_down(tree: EnergyTree, *, modelled: bool) -> Table:
     """Return the model, its parts and the blocks of its layers, in depth-first order."""
     root = tree.root
-    rows = list(_descend([root], root, 1.0, 0, 2)) if root is not None and root.energy is not None else []
-    return Table(columns(modelled=modelled), rows, "From the model to its blocks")
+    rows = (
+        list(_descend([root], _Whole.of(tree), 1.0, 0, 2)) if root is not None and root.energy is not None else []
+    )
+    return Table(columns(modelled=modelled, by_work=tree.by_work), rows, "From the model to its blocks")
 
 
 def one_layer(tree: EnergyTree, *, modelled: bool) -> Table:
     """Return the mean layer with its blocks and their parts, in depth-first order; empty where none has parts."""
     layers = [node for node in tree.nodes if node.level == "layer" and node.energy is not None and node.children]
-    whole = sum_energy(layers)
-    if not layers or whole is None:
-        return Table(columns(modelled=modelled, whole="layer"), [])
-    mean = Interval(whole.value / len(layers))
-    rows = list(_descend(layers, None, 1 / len(layers), 0, 9, mean))
+    shown = columns(modelled=modelled, whole="layer", by_work=tree.by_work)
+    sums = sum_energy(layers), sum_known((node, node.dynamic) for node in layers)
+    if not layers or sums[0] is None:
+        return Table(shown, [])
+    energy, work = (None if item is None else Interval(item.value / len(layers)) for item in sums)
+    rows = list(_descend(layers, _Whole(energy, work, tree.by_work, layer=True), 1 / len(layers), 0, 9))
     rows[0] = {**rows[0], "part": f"one of {len(layers)} layers, their mean" if len(layers) > 1 else "the layer"}
-    return Table(columns(modelled=modelled, whole="layer"), rows)
+    return Table(shown, rows)
 
 
 def _is_open(node: Node) -> bool:
@@ -165,11 +183,31 @@ def _is_open(node: Node) -> bool:
     return node.level == "layer" and any(child.energy for child in node.children)
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """What shares are of: the model, or the mean ``layer``, which is judged by its work or by all its energy."""
+
+    energy: Interval | None
+    work: Interval | None
+    by_work: bool
+    layer: bool = False
+
+    @classmethod
+    def of(cls, tree: EnergyTree) -> _Whole:
+        root = tree.root
+        return cls(root.energy, root.dynamic, tree.by_work) if root else cls(None, None, by_work=False)
+
+    def size(self, row: Mapping[str, Any] | None) -> float:
+        """Return what a row is ranked by: its work, or all its energy; below all others where that is unknown."""
+        value = row and row["work" if self.by_work else "energy"]
+        return value.value if value else -math.inf
+
+
 def _descend(
-    nodes: Sequence[Node], root: Node | None, scale: float, depth: int, deepest: int, whole: Interval | None = None
+    nodes: Sequence[Node], whole: _Whole, scale: float, depth: int, deepest: int
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for like components together, then what is in them: by kind, or by name within a layer."""
-    row = _row(nodes, root, scale, whole)
+    row = _row(nodes, whole, scale)
     if row is None:
         return
     yield {**row, "depth": depth}
@@ -177,42 +215,77 @@ def _descend(
         return
     groups: dict[str, list[Node]] = {}
     for child in (child for node in nodes for child in node.children):
-        groups.setdefault(child.kind if whole is None else child.group, []).append(child)
+        groups.setdefault(child.group if whole.layer else child.kind, []).append(child)
     kinds = Counter(group[0].kind for group in groups.values())
-    for group in sorted(groups.values(), key=lambda group: -(sum_energy(group) or Interval(0.0)).value):
-        rows = list(_descend(group, root, scale, depth + 1, deepest, whole))
-        if rows and whole is not None and depth:
+    for group in sorted(groups.values(), key=lambda group: -whole.size(_row(group, whole, scale))):
+        rows = list(_descend(group, whole, scale, depth + 1, deepest))
+        if rows and whole.layer and depth:
             rows[0] = {**rows[0], "part": rows[0]["part"].replace(f"{nodes[0].kind}.", "", 1)}
         if rows and kinds[group[0].kind] > 1:
             rows[0] = {**rows[0], "part": f"{rows[0]['part']} ({group[0].tail})"}
         yield from rows
     measured = [node for node in nodes if any(child.energy for child in node.children)]
-    for rest in _rests(measured, whole or (root.energy if root else None), scale):
+    for rest in _rests(measured, whole, scale):
         yield {**rest, "depth": depth + 1}
 
 
-def _row(
-    nodes: Sequence[Node], root: Node | None, scale: float, whole: Interval | None = None
-) -> dict[str, Any] | None:
+def _row(nodes: Sequence[Node], whole: _Whole, scale: float) -> dict[str, Any] | None:
     """Return what like components take together, times a scale; None where none has a value."""
     measured = [node for node in nodes if node.energy is not None]
     energy = sum_energy(measured)
     if energy is None:
         return None
-    work, count = sum_column(measured, "dynamic_mj"), len(measured)
+    work = sum_known((node, node.dynamic) for node in measured)
+    static = sum_known((node, node.static) for node in measured)
+    idle = static and Interval(static.value)  # the host's pace is in every part: its errors do not average out
+    shares = {
+        "share": _share(measured, "share_of_total", "share_ci", energy.scaled(scale), whole),
+        "work_share": _share(measured, "dynamic_share", "dynamic_share_ci", work and work.scaled(scale), whole),
+    }
+    if not whole.by_work:
+        work = work and Interval(work.value)  # energy has the interval, and a terminal no room for two
+    count = len(measured)
     shown = round(count * scale) or 1
     return {
         "part": title_of(measured[0].kind) + (f" \u00d7{shown}" if shown > 1 else ""),
         "kind": measured[0].kind,
         "component": measured[0].name if count == 1 else None,
         "energy": energy.scaled(scale),
-        "share": share_of(energy.scaled(scale), whole or (root.energy if root else None)),
-        "work": None if work is None else work * scale,
-        "idle": None if work is None else (energy.value - work) * scale,
+        "work": work and work.scaled(scale),
+        "idle": idle and idle.scaled(scale),
+        **shares,
         "limited_by": limited_by(activity(measured)),
         "count": count,
-        "noisy": is_noisy(energy),
+        "noisy": is_noisy(work if whole.by_work else energy),
+        "grade": _grade(measured, work) if whole.by_work else None,
     }
+
+
+def _share(
+    nodes: Sequence[Node], column: str, limits: str, part: Interval | None, whole: _Whole
+) -> Interval | None:
+    """Return what like components take of all energy or of all work; ``part`` is theirs.
+
+    Of one measurement, the share of the model is that of its row: both were compared pass by pass.
+    """
+    recorded = [share for node in nodes if (share := node.interval(column, limits)) and share.known]
+    if not whole.layer and len(recorded) == len(nodes) and len({node.source for node in nodes}) == 1:
+        return total_of_same(recorded)
+    return part and share_of(part, whole.work if column == "dynamic_share" else whole.energy)
+
+
+def _grade(nodes: Sequence[Node], work: Interval | None) -> str:
+    """Return the grade of the work of several components: by the half-width of the sum.
+
+    It is no better than that of a component whose windows were few or disturbed: the grade of such a one is below
+    what its own half-width allows.
+    """
+    enough = 5  # windows of each component, whose own grade says where there were fewer
+    grades = [
+        (str(node.row.get("dynamic_quality")), grade(fmt.relative(node.dynamic), enough)[0]) for node in nodes
+    ]
+    lowered = [own for own, allowed in grades if own != allowed and own in QUALITIES]
+    return max([grade(fmt.relative(work), enough)[0], *lowered], key=QUALITIES.index)
 
 
 def activity(nodes: Sequence[Node]) -> Activity | None:
@@ -231,7 +304,7 @@ def _activity(node: Node) -> Activity:
     return Activity(**shares)
 
 
-def _rests(nodes: Sequence[Node], whole: Interval | None, scale: float) -> Iterator[dict[str, Any]]:
+def _rests(nodes: Sequence[Node], whole: _Whole, scale: float) -> Iterator[dict[str, Any]]:
     """Yield what nodes take beside their parts: overhead and what is unexplained, else both together."""
     split = [(node, node.number("glue_static_mj"), _own_idle(node)) for node in nodes if node.glue is not None]
     rests = {
@@ -248,17 +321,19 @@ def _rests(nodes: Sequence[Node], whole: Interval | None, scale: float) -> Itera
         if energy is None or (kind == OTHER and not energy.value):
             continue
         idles = [idle for *_, idle in known if idle is not None]
-        idle = math.fsum(idles) if len(idles) == len(known) else None
+        idle = Interval(math.fsum(idles)) if len(idles) == len(known) else None
+        work = None if idle is None else Interval(energy.value - idle.value)
         yield {
             "part": title_of(kind),
             "kind": kind,
             "component": None,
             "energy": energy.scaled(scale),
-            "share": share_of(energy.scaled(scale), whole),
-            "work": None if idle is None else (energy.value - idle) * scale,
-            "idle": None if idle is None else idle * scale,
+            "share": share_of(energy.scaled(scale), whole.energy),
+            "work_share": work and share_of(work.scaled(scale), whole.work),
+            "work": work and work.scaled(scale),
+            "idle": idle and idle.scaled(scale),
             "count": len(nodes),
-            "noisy": is_noisy(energy),
+            "noisy": is_noisy(work if whole.by_work else energy),
             "rest": True,
         }
 

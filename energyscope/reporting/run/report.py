@@ -11,14 +11,15 @@ from typing import Any
 from energyscope import format as fmt
 from energyscope.accounting.checks import Checks, checks
 from energyscope.intervals import Interval, finite
+from energyscope.metering.grades import INVALID
 from energyscope.reporting.run import parts
 from energyscope.reporting.section import Page
 from energyscope.runs.method import execution_of
 from energyscope.runs.store import Run
-from energyscope.runs.tree import EnergyTree, Node, energy_tree, tokens_of
+from energyscope.runs.tree import EAGER, EnergyTree, energy_tree, tokens_of
 
 PREFILL, DECODE = "prefill", "decode"
-EAGER, GRAPH = "eager", "cuda-graph"
+GRAPH = "cuda-graph"
 EXECUTIONS = {EAGER: "eager", GRAPH: "CUDA graph", "torch-compile": "torch.compile"}
 
 
@@ -46,15 +47,27 @@ class MeasuredWorkload:
         return self.tree.model_energy
 
     @property
-    def work(self) -> float | None:
-        """Its energy beyond idle power x time; None where that is not known or not a part of it."""
-        work, energy = self.number("dynamic_mj"), self.energy
-        return work if work is not None and energy is not None and 0 <= work <= energy.value else None
+    def work(self) -> Interval | None:
+        """Its energy beyond idle power x time; None where that is not known or, unless judged by it, no part."""
+        work, energy = self.tree.root.dynamic if self.tree.root else None, self.energy
+        if work is None or energy is None:
+            return None
+        return work if self.tree.by_work or 0 <= work.value <= energy.value else None
 
     @property
-    def idle(self) -> float | None:
+    def idle(self) -> Interval | None:
         """Idle power x its time."""
-        return None if self.work is None or self.energy is None else self.energy.value - self.work
+        return None if self.work is None or self.tree.root is None else self.tree.root.static
+
+    @property
+    def judged(self) -> Interval | None:
+        """What its grade is of, and its sentences are about: its work (run eagerly), or all its energy."""
+        return self.tree.judged(self.tree.root) if self.tree.root else None
+
+    @property
+    def grade(self) -> str:
+        """The grade of what it is judged by."""
+        return self.tree.quality(self.tree.root) if self.tree.root else INVALID
 
     def number(self, column: str) -> float | None:
         """Return a column of the whole model's row; None where it is missing."""
@@ -62,8 +75,8 @@ class MeasuredWorkload:
 
     @property
     def quality(self) -> str:
-        """The whole model's grade."""
-        return str(self.tree.root.row.get("quality")) if self.tree.root else "invalid"
+        """The grade of the whole model's energy."""
+        return str(self.tree.root.row.get("quality")) if self.tree.root else INVALID
 
     @property
     def detailed(self) -> bool:
@@ -202,25 +215,27 @@ class Report:
         return self.run.generation is not None or DECODE in phases
 
     @property
+    def by_work(self) -> bool:
+        """Whether every workload that was measured is judged by its work."""
+        return bool(self.every_workload) and all(workload.tree.by_work for workload in self.every_workload)
+
+    @property
     def phase_dimension(self) -> list[tuple[str, str]]:
         """The switch between workloads: values, and labels with what each takes; empty where there is one."""
         if len(self.workloads) < 2:
             return []
-        return [
-            (
-                workload.name,
-                f"{workload.label} ({fmt.quantity(workload.energy.value, 'mJ')})"
-                if workload.energy
-                else workload.label,
-            )
-            for workload in self.workloads
-        ]
+        return [(workload.name, _with_size(workload)) for workload in self.workloads]
 
     @cached_property
     def part_dimension(self) -> list[tuple[str, str]]:
-        """The switch between all energy, work and idle; empty where the two are not known."""
-        known = self.workloads and all(_splits(workload.tree) for workload in self.workloads)
-        return [("energy", "all"), ("work", "work"), ("idle", "idle")] if known else []
+        """The switch between all energy, work and idle; empty where these are not known, or only work is shown.
+
+        What the costliest workload is judged by comes first.
+        """
+        if self.by_work or not self.workloads or not all(_splits(workload.tree) for workload in self.workloads):
+            return []
+        options = [("energy", "all"), ("work", "work"), ("idle", "idle")]
+        return options[1:] + options[:1] if self.workloads[0].tree.by_work else options
 
     def _workload(self, entry: Mapping[str, Any], run: Run, *, generates: bool, twice: bool) -> MeasuredWorkload:
         assert run.energy is not None  # noqa: S101 - the callers' runs have a table
@@ -255,6 +270,14 @@ def _label(phase: str, context: float | None, batch: float | None, *, generates:
     return f"{name}, {sequences}{length} tokens" if length else name
 
 
+def _with_size(workload: MeasuredWorkload) -> str:
+    """Return a workload's label with what it is judged by."""
+    if workload.judged is None:
+        return workload.label
+    size = fmt.quantity(workload.judged.value, "mJ")
+    return f"{workload.label} ({size} of work)" if workload.tree.by_work else f"{workload.label} ({size})"
+
+
 def _splits(tree: EnergyTree) -> bool:
     """Tell whether work and idle energy are known of the model and of every component with an energy."""
     if tree.root is None or (tree.root.number("dynamic_mj") or 0.0) <= 0:
@@ -262,9 +285,9 @@ def _splits(tree: EnergyTree) -> bool:
     return all(node.number("dynamic_mj") is not None for node in tree.nodes if node.energy is not None)
 
 
-def grades(nodes: list[Node] | tuple[Node, ...]) -> Counter[str]:
+def grades(tree: EnergyTree) -> Counter[str]:
     """Count the grades of measurements; one that stands for several components counts once."""
-    return Counter(str(node.row.get("quality")) for node in {node.source: node for node in nodes}.values())
+    return Counter(tree.quality(node) for node in {node.source: node for node in tree.nodes}.values())
 
 
 def execution_name(execution: object) -> str:

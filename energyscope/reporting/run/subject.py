@@ -17,7 +17,8 @@ from energyscope.reporting.run.report import DECODE, PREFILL, MeasuredWorkload, 
 class Headline:
     """What the sentence is of (``A generated token``), and its ``unit`` (``generated token``).
 
-    Energies are in mJ and the time in us, all of one unit. ``quality`` is the energy's grade; ``traced`` says that
+    Energies are in mJ and the time in us, all of one unit. ``quality`` is the grade of the energy, or of the work
+    alone where it is ``by_work`` (`EnergyTree.by_work`), and ``per_token`` is of the same. ``traced`` says that
     the numbers are of a generation that was traced whole.
     """
 
@@ -26,13 +27,19 @@ class Headline:
     phase: str
     energy: Interval
     quality: str
-    work: float | None = None
-    idle: float | None = None
+    work: Interval | None = None
+    idle: Interval | None = None
     per_token: Interval | None = None
     time: Interval | None = None
     time_name: str = "Latency"
     power: Interval | None = None
     traced: bool = False
+    by_work: bool = False
+
+    @property
+    def judged(self) -> Interval | None:
+        """What the sentence is about and its grade is of: the work alone, or all energy."""
+        return self.work if self.by_work else self.energy
 
     @property
     def splits(self) -> bool:
@@ -44,11 +51,13 @@ def subject_of(report: Report) -> Headline | None:
     """Return what the answer is about: the costliest workload, else what has an energy; None where nothing has.
 
     A generated token is taken from the traced generation where there is one: it holds what launching and
-    ``generate`` itself take.
+    ``generate`` itself take. Where work is graded, it is the work of the step that was measured by itself.
     """
     workload, headline = report.main, None
-    if workload is not None:
-        headline = _traced(report) or _step(workload) if workload.phase == DECODE else _pass(report, workload)
+    if workload is not None and workload.phase != DECODE:
+        headline = _pass(report, workload)
+    elif workload is not None:
+        headline = (None if workload.tree.by_work else _traced(report)) or _step(workload)
     return headline or _traced(report) or _alternative(report) or _inference(report)
 
 
@@ -68,7 +77,7 @@ def _traced(report: Report) -> Headline | None:
         return None
     settings = report.generation.get("settings") or {}
     seconds = rates(report).get("time_per_output_token_s")
-    work, idle = (None if row[key] is None else row[key] / tokens for key in ("work", "idle"))
+    work, idle = (None if row[key] is None else Interval(row[key] / tokens) for key in ("work", "idle"))
     return Headline(
         name="A generated token",
         unit="generated token",
@@ -90,24 +99,28 @@ def _step(workload: MeasuredWorkload) -> Headline | None:
     energy, batch = workload.per_token, workload.tokens or 1
     if energy is None:
         return None
-    work, idle = (None if value is None else value / batch for value in (workload.work, workload.idle))
+    work, idle, judged = (
+        item and item.scaled(1 / batch) for item in (workload.work, workload.idle, workload.judged)
+    )
     at = f" at {workload.context:,} tokens of context" if workload.context else ""
     return Headline(
         name=f"A generated token{at}",
         unit="generated token",
         phase=DECODE,
         energy=energy,
-        quality=workload.quality,
+        quality=workload.grade,
         work=work,
         idle=idle,
-        per_token=energy,
+        per_token=judged,
         time=interval(workload.number("time_us")),
         time_name="Time per token",
         power=interval(workload.number("power_w")),
+        by_work=workload.tree.by_work,
     )
 
 
 def _pass(report: Report, workload: MeasuredWorkload) -> Headline | None:
+    judged = workload.judged
     if workload.energy is None:
         return None
     shape = report.part("workload")
@@ -117,12 +130,13 @@ def _pass(report: Report, workload: MeasuredWorkload) -> Headline | None:
         unit="prefill" if report.generates else "forward pass",
         phase=workload.phase,
         energy=workload.energy,
-        quality=workload.quality,
+        quality=workload.grade,
         work=workload.work,
         idle=workload.idle,
-        per_token=workload.per_token,
+        per_token=judged.scaled(1 / workload.tokens) if judged and workload.tokens else None,
         time=_latency(report, workload),
         power=interval(workload.number("power_w")),
+        by_work=workload.tree.by_work,
     )
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST_LINES = 25
 SUMMARY = "summary"
 _BLOCKS = ("part", "energy", "share", "work", "idle", "check")
+_WORK_BLOCKS = ("part", "work", "work_share", "grade", "check")
 _CHANGES = ("change", "phase", "saved", "time", "quality", "confidence")
 _SHOWN = {"changes": 14, "benchmark": 14, "phases": 10, "impact-by-kind": 14, "trust": 10, "energy": 10}  # rows
 
@@ -58,9 +59,10 @@ def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[R
         why = f": {reasons.words(stage['reason'])}" if stage["reason"] else ""
         yield Text(printable(f"{stage['stage']} {stage['how']}{why}"), style="bold yellow")
     yield Text(printable(answer.sentence), style="bold")
-    if answer.cause:
-        yield Text(printable(answer.cause))
-    breakdown = _columns(answer.breakdown, _BLOCKS)
+    for text in filter(None, (answer.idle, answer.cause)):
+        yield Text(printable(text))
+    by_work = report.main is not None and report.main.tree.by_work
+    breakdown = _columns(answer.breakdown, _WORK_BLOCKS if by_work else _BLOCKS)
     if breakdown:
         rest = [row for row in breakdown.rows if row.get("rest")]  # never left out: they say how well it adds up
         parts = replace(breakdown, rows=breakdown.rows[: len(breakdown.rows) - len(rest)], title="")

@@ -30,10 +30,10 @@ _MARKS = {CLOSED: WELL, UNDER: ILL, OVER: ILL}
 class Trust:
     """A verdict in one word, and the facts behind it.
 
-    ``total`` is the whole model's relative half-width, ``checks`` what leaves and overhead add up to, ``judged``
-    the costliest blocks by what the model without them says of their share (``agrees``, ``disagrees``,
-    ``unclear``, ``unknown``: not measured), ``noisy`` the share of measured values that are too noisy.
-    ``detailed``: components were measured, and not the model alone.
+    ``total`` is the relative half-width of the whole model's energy, or ``of_work`` alone (`EnergyTree.by_work`),
+    ``checks`` what leaves and overhead add up to, ``judged`` the costliest blocks by what the model without them
+    says of their share (``agrees``, ``disagrees``, ``unclear``, ``unknown``: not measured), ``noisy`` the share of
+    measured values that are too noisy. ``detailed``: components were measured, and not the model alone.
     """
 
     level: Level
@@ -45,6 +45,7 @@ class Trust:
     judged: Mapping[str, list[str]]
     noisy: float
     drifted: float | None
+    of_work: bool
 
 
 def trust(report: Report) -> Trust | None:
@@ -52,8 +53,8 @@ def trust(report: Report) -> Trust | None:
     workload = report.main
     if workload is None:
         return None
-    total, checks, judged = fmt.relative(workload.energy), workload.checks, _judged(report, workload)
-    counts = grades(workload.tree.nodes)
+    total, checks, judged = fmt.relative(workload.judged), workload.checks, _judged(report, workload)
+    counts = grades(workload.tree)
     noisy = counts["invalid"] / max(sum(counts.values()), 1)
     drift = workload.document.get("drift") or {}
     drifted = finite(drift.get("change")) if drift.get("significant") else None
@@ -73,6 +74,7 @@ def trust(report: Report) -> Trust | None:
         judged=judged,
         noisy=noisy,
         drifted=drifted,
+        of_work=workload.tree.by_work,
     )
 
 
@@ -113,7 +115,9 @@ def section(report: Report) -> Content | None:
         ),
         Column("drift", "Drift", hint="change of the whole model's energy over the run"),
         Column(
-            "noise", "Noise", hint="95 % half-width of the whole model, and values known to no better than 10 %"
+            "noise",
+            "Noise",
+            hint="95 % half-width of the whole model (eager: its work), and values known to no better than 10 %",
         ),
     ]
     tables = {"trust": Table(columns, matrix, "Checks")}
@@ -239,10 +243,10 @@ def _passes(workload: MeasuredWorkload) -> Table:
 
 
 def _noise(workload: MeasuredWorkload) -> str:
-    half, counts = fmt.relative(workload.energy), grades(workload.tree.nodes)
+    half, counts = fmt.relative(workload.judged), grades(workload.tree)
     noisy, total = counts["invalid"], sum(counts.values())
     mark = UNKNOWN if half is None else WELL if half <= GRADES["B"] and noisy <= total / 4 else ILL
-    whole = "" if half is None else f"{fmt.noise(workload.energy)}; "
+    whole = "" if half is None else f"{fmt.noise(workload.judged)}; "
     return f"{mark} {whole}{noisy} of {fmt.count(total, 'value')} too noisy"
 
 
