@@ -22,7 +22,8 @@ def command(
     thorough: Annotated[
         bool,
         typer.Option(
-            "--thorough", help="Also compare counter and power, and measure what polling changes: a minute."
+            "--thorough",
+            help="Also compare counter and power, measure what polling changes, and find the sensor's sampling interval: 80 s.",
         ),
     ] = False,
     seconds: Annotated[
@@ -51,9 +52,7 @@ def command(
         return
     _draw(findings)
     if findings["sensor"].get("power_fields") and not thorough:
-        typer.echo(
-            "--thorough also compares the counter with power, and measures what polling changes (a minute)."
-        )
+        typer.echo("--thorough measures also what polling changes, and how often the sensor samples (80 s).")
 
 
 def _draw(findings: dict[str, Any]) -> None:
@@ -81,7 +80,7 @@ def _table(title: str, lines: list[tuple[str, str]]) -> Table:
 
 def sensor_lines(sensor: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the sensor's facts as lines of words and values; what was measured with a load comes last."""
-    apart = ("choice", "power_fields", "counter_power", "polling", "bystanders", "notes")
+    apart = ("choice", "power_fields", "counter_power", "polling", "sampling_s", "bystanders", "notes")
     lines = [(_label(key), _shown(value)) for key, value in sensor.items() if key not in apart]
     if sensor.get("choice"):
         lines.append(("choice", words(sensor["choice"])))
@@ -92,6 +91,9 @@ def sensor_lines(sensor: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("counter against power", _agreement(compared)))
     for polling, change in (sensor.get("polling") or {}).items():
         lines.append((f"polled: {polling}", _polling(change)))
+    if "sampling_s" in sensor:
+        interval_s = sensor["sampling_s"]
+        lines.append(("samples power every", "unknown" if interval_s is None else f"{interval_s * 1e3:.3f} ms"))
     lines += [("note", words(note)) for note in sensor.get("notes") or ()]
     return lines
 

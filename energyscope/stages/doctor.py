@@ -14,6 +14,8 @@ from energyscope.diagnostics.polling import effect_of_polling
 from energyscope.diagnostics.sensor import steady_load, step_test
 from energyscope.errors import MeterError
 from energyscope.loading.devices import pick_device
+from energyscope.metering.choice import open_meter
+from energyscope.metering.group import MeterGroup
 from energyscope.metering.nvml.binding import binding_problem
 from energyscope.metering.nvml.devices import list_gpus
 from energyscope.progress import Progress, silent
@@ -21,6 +23,7 @@ from energyscope.reasons import Reason, reason
 from energyscope.replay.calls import Call
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.facts import device_facts, gpu_uuid
+from energyscope.stages.sampling import SAMPLING_TAKES_S, sampling_interval
 
 STAGE = "sensor"
 AGREEMENT_S = 5.0  # of load, over which counter and power are compared
@@ -95,11 +98,18 @@ def _measurements(
     return [
         Measurement("a step of power", 7.0 + AGREEMENT_S, partial(test, agreement_s=AGREEMENT_S)),
         Measurement("the effect of polling", 20.0 + 3 * polling_s, polling),
+        Measurement("the interval of the sensor's samples", SAMPLING_TAKES_S, partial(_sampling, uuid, replayer)),
     ]
 
 
 def _polling(uuid: str, replayer: Replayer, load: Sequence[Call], seconds: float) -> dict[str, Any]:
     return {"polling": effect_of_polling(uuid, replayer, load, seconds=seconds)}
+
+
+def _sampling(uuid: str, replayer: Replayer) -> dict[str, Any]:
+    """Find the interval (s) of the sensor's samples, again where it was known; None where it does not show."""
+    with MeterGroup([open_meter("auto", gpu_uuid=uuid)]) as meter:
+        return {"sampling_s": sampling_interval(meter, replayer.device, again=True)}
 
 
 def _unused_gpus(device: str) -> list[Reason]:

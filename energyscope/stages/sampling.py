@@ -16,20 +16,21 @@ from energyscope.metering.nvml.board import Board
 from energyscope.replay.replayer import Replayer
 
 FILE = "sampling.json"
+SAMPLING_TAKES_S = 15.0  # about
 
 
-def sampling_interval(meter: MeterGroup, device: torch.device) -> float | None:
+def sampling_interval(meter: MeterGroup, device: torch.device, *, again: bool = False) -> float | None:
     """Return the interval (s) of a started meter's first sensor, None where there is none or it does not show.
 
     What was found is kept in the user's application directory, by board and driver; a board that showed none is
-    not searched again.
+    not searched ``again`` unless that is asked for.
     """
     if meter.modelled or device.type != "cuda" or meter.name != "nvml":
         return None
     uuid = meter.meters[0].device
     board = f"{uuid} driver {Board(uuid).facts()['driver']}"
     known = _read()
-    if board not in known:
+    if again or board not in known:
         with torch.no_grad():
             known[board] = find_sampling(meter.meters[0], Replayer(device), bursts_on(device))
         _write(known)

@@ -51,6 +51,7 @@ Journal = Callable[[Mapping[str, Any]], None]
 STAGE = "profile"
 GAP_S = 0.1  # without load before such a replay, as between windows, where the next one is set up
 UNSETTLED = 0.004  # relative; more than this, beyond two standard errors, asks for a longer lead
+LONGER_MODEL = 4.0
 BLOCKS = 4  # of component and model in turn, in each of the first passes
 BLOCK_S = 0.008  # in which the host's pace hardly changes
 
@@ -278,6 +279,15 @@ class Session:
         if entry.get("empty"):
             self._unavailable.add(target.key)
 
+    def _seconds(self, target: Target) -> float:
+        """Return how long a target's window is (s).
+
+        A host that sets the pace leaves the device idle most of the time: its samples see few kernels, and work
+        is a small part of the energy. The model's windows, which every share is of, are longer there.
+        """
+        longer = LONGER_MODEL if self.instruments.beside_model and target.key == records.MODEL else 1.0
+        return longer * self.window_s + self._lead_s
+
     def _time_beside_model(self, target: Target, anchor: Target, number: int) -> None:
         """Time a component and the model in short blocks, in turn: the host's pace is the same in both."""
         if target.what not in {"node", "group"} or self._unavailable & {target.key, anchor.key}:
@@ -306,7 +316,7 @@ class Session:
         rest_s = self._pauses.of(target.key)
         replayer = self.instruments.replayer_of(target)
         with self.instruments.replay_setup.round(target) as round_:
-            calls = replayer.run(round_, self.window_s + self._lead_s, rest_s=rest_s)
+            calls = replayer.run(round_, self._seconds(target), rest_s=rest_s)
         entry: dict[str, Any] = {"pass": number, "subject": target.key}
         if calls is None:
             return {**entry, "empty": True}
@@ -322,7 +332,9 @@ class Session:
                 entry["overhead"] = {"ran_s": alone.span_s, "window": asdict(sum_windows(others))}
                 windows = [subtract_window(both, other) for both, other in zip(windows, others, strict=True)]
         if rest_s is not None:
-            entry["rest_us"] = rest_s * 1e6
+            entry |= {"rest_us": rest_s * 1e6, "sampling_s": self.instruments.sampling_s}
+        if self._lead_s:
+            entry["lead_s"] = self._lead_s
         if calls.canary_s:
             entry["canary_us"] = [seconds * 1e6 for seconds in calls.canary_s]
         entry |= {"begin_s": begin, "ran_s": calls.span_s}

@@ -141,6 +141,7 @@ def test_a_thorough_examination(own_time, monkeypatch):
     monkeypatch.setattr(
         doctor, "effect_of_polling", lambda uuid, *_, seconds: real(uuid, calls, [], seconds=seconds)
     )
+    monkeypatch.setattr(doctor, "sampling_interval", lambda meter, device, again: 804e-6)
     seen = []
     findings = examine(
         "auto", thorough=True, seconds=2.0,
@@ -151,4 +152,9 @@ def test_a_thorough_examination(own_time, monkeypatch):
     assert "moving average over" in lines["power field average"]
     assert "of the instant power" in lines["counter against power"]
     assert "counted energy" in lines["polled: sampler"]
-    assert seen == [("a step of power (about 12 s)", 0, 2), ("the effect of polling (about 26 s)", 1, 2)]
+    assert lines["samples power every"] == "0.804 ms"
+    assert seen == [
+        ("a step of power (about 12 s)", 0, 3),
+        ("the effect of polling (about 26 s)", 1, 3),
+        ("the interval of the sensor's samples (about 15 s)", 2, 3),
+    ]
