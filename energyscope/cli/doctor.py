@@ -23,7 +23,7 @@ def command(
         bool,
         typer.Option(
             "--thorough",
-            help="Also compare counter and power, measure what polling changes, and find the sensor's sampling interval: 80 s.",
+            help="Measure also what polling changes, and how often the sensor samples: 80 s.",
         ),
     ] = False,
     seconds: Annotated[

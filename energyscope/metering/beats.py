@@ -23,6 +23,7 @@ from energyscope.metering.ticks import Array
 HARMONICS = 8  # of the work, or of the sampling where that is faster: those beyond are weak
 ALIASING = 0.05  # a window that lets through more of a harmonic is replayed with another period
 SPREAD = 0.03  # of power from tick to tick; under a steady load, sensors scatter by about 1 %
+FASTEST = 20.0  # periods in an interval: power that changes faster does not reach the sensor
 PAUSES = 400  # lengths of a pause that are compared
 NEAR_BEST = 1.25  # the shortest pause is taken of those that let through this much more than the best
 
@@ -33,6 +34,8 @@ def aliasing(period_s: float, interval_s: float, seconds: float) -> float:
     ``period_s`` is that of the work, ``interval_s`` that of the samples and ``seconds`` the window's length. The
     h-th harmonic of a step of power has 1/h of the first one's amplitude.
     """
+    if period_s < interval_s / FASTEST:
+        return 0.0
     share, harmonic = _let_through(period_s, interval_s, seconds)
     return float((share / harmonic).max())
 
