@@ -32,7 +32,8 @@ def command(
         str | None,
         typer.Option(
             metavar="PERCENT",
-            help="Exit with 3 if a whole model takes more energy than the baseline by more than this, such as 5%.",
+            help="Exit with 3 if a whole model takes more energy (eager: work) than the baseline by more than "
+            "this, such as 5%.",
         ),
     ] = None,
     report: Annotated[

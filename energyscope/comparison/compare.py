@@ -11,7 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from energyscope.comparison.basis import (
+    DYNAMIC,
+    MEASURES,
+    SHARE_OF_WORK,
+    Basis,  # noqa: F401 - a field of `RunComparison` is annotated with it
+)
 from energyscope.comparison.conditions import (
+    BOARD,
     Condition,  # noqa: F401 - fields of `RunComparison` are annotated with it
     RunComparison,
     conditions,
@@ -46,7 +53,9 @@ class PairComparison(RunComparison):
     ``scene`` is what the baseline calls it (``decode@1024``) and ``other_scene`` what the other run does; None
     where a run names no phases. ``unmeasured`` names what neither run has of the whole model; it is not in
     ``whole``. ``normalised`` is the whole model's energy for a unit of work; ``depth`` are layers by relative
-    depth where components are not aligned.
+    depth where components are not aligned. Where ``basis`` is ``dynamic``, ``parts``, ``normalised`` and ``depth``
+    are of work, and ``shares`` are the parts' shares of the model's work: the calibration of a board's sensor is
+    no part of them, so another board is not in their way.
     """
 
     whole: tuple[Difference, ...] = ()
@@ -57,6 +66,7 @@ class PairComparison(RunComparison):
     unmeasured: tuple[str, ...] = ()
     normalised: tuple[Difference, ...] = ()
     depth: tuple[Difference, ...] = ()
+    shares: tuple[Difference, ...] = ()
 
     @property
     def largest(self) -> list[Difference]:
@@ -148,7 +158,7 @@ def _pair(baseline: Run, other: Run) -> PairComparison:
     comparison = conditions(baseline, other, "step" if step else "pass")
     first, second = _tree(baseline), _tree(other)
     roots = first.root if first else None, second.root if second else None
-    items = whole(documents, roots, comparison.names(), step=step)
+    items = whole(documents, roots, comparison, step=step)
     pair = PairComparison(
         **vars(comparison),
         whole=tuple(item for item in items if not item.missing),
@@ -157,8 +167,12 @@ def _pair(baseline: Run, other: Run) -> PairComparison:
     )
     if first is None or second is None:
         return pair
-    alignment, parts = compare_parts((first, second), comparison.names())
-    depth = by_depth((first, second), comparison.names()) if alignment == "kind" else ()
+    trees, measure = (first, second), MEASURES[comparison.basis]
+    alignment, parts = compare_parts(trees, comparison.names(), measure)
+    depth = by_depth(trees, comparison.names(), measure) if alignment == "kind" else ()
+    if comparison.basis == DYNAMIC:
+        _, shares = compare_parts(trees, comparison.names((BOARD,)), SHARE_OF_WORK)
+        pair = replace(pair, shares=shares)
     return replace(pair, alignment=alignment, parts=parts, depth=depth)
 
 

@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope.accounting.records import CLOCKS_APART
+from energyscope.comparison.basis import DYNAMIC, TOTAL, Basis, basis_of
 from energyscope.grouping import group_by
 from energyscope.intervals import finite
 from energyscope.reasons import Reason, reason
@@ -72,7 +73,8 @@ class RunComparison:
     """The baseline and another run, with the conditions in which they differ.
 
     ``obstacles`` make joules not comparable, ``notes`` do not: what they change is the question. ``remarks`` are
-    reasons of `energyscope.reasons` that a reader should know.
+    reasons of `energyscope.reasons` that a reader should know. ``basis`` is what is compared: of a ``total``, all
+    energy, or ``dynamic`` energy (work) alone, where the total of an eager run has the host's time in it.
     """
 
     baseline: str
@@ -80,6 +82,7 @@ class RunComparison:
     obstacles: tuple[Condition, ...] = ()
     notes: tuple[Condition, ...] = ()
     remarks: tuple[Reason, ...] = ()
+    basis: Basis = TOTAL
 
     def names(self, without: Iterable[str] = ()) -> tuple[str, ...]:
         """Return the names of the obstacles, without those of some fields."""
@@ -155,7 +158,10 @@ def conditions(baseline: Run, other: Run, subject: Subject) -> RunComparison:
     method, remarks = _methods(documents, subject)
     if all(run.modelled for run in (baseline, other)):
         remarks.insert(0, reason("both-modelled"))
-    return RunComparison(baseline.name, other.name, (*obstacles, *method), tuple(notes), tuple(remarks))
+    basis = basis_of(documents, eager=subject == "generation")
+    if basis == DYNAMIC:
+        remarks.insert(0, reason("eager-total"))
+    return RunComparison(baseline.name, other.name, (*obstacles, *method), tuple(notes), tuple(remarks), basis)
 
 
 def _at(document: Document, field: str) -> Any:

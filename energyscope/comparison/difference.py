@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from energyscope.comparison.basis import DYNAMIC, TOTAL, Basis
 from energyscope.intervals import Interval, difference, ratio
-from energyscope.reasons import join, reason
+from energyscope.reasons import Reason, join, reason
 
 Verdict = Literal["less", "more", "no-difference-shown", "not-comparable"]
 LESS: Verdict = "less"
@@ -19,12 +20,18 @@ SHOWN = frozenset({LESS, MORE})
 # The quantities of a whole model: other code finds them by these names.
 PER_PASS, PER_STEP = "energy per forward pass", "energy per decode step"
 PER_TOKEN, PER_INFERENCE = "energy per generated token", "energy per inference"
-ENERGIES = frozenset({PER_PASS, PER_STEP, PER_TOKEN, PER_INFERENCE})
+PER_PROMPT_TOKEN, LOOP = "energy per prompt token", "generate's loop per step"
 WORK, IDLE, LATENCY, POWER, TOKENS_PER_JOULE = "work", "idle energy", "latency", "mean power", "tokens per joule"
+WORK_PER_GENERATED = "work per generated token"
+ENERGIES = frozenset({PER_PASS, PER_STEP, PER_TOKEN, PER_INFERENCE})
+# What idle energy is a part of, and so the host's time in eager execution.
+_TOTALS = ENERGIES | {PER_PROMPT_TOKEN, LOOP, IDLE, TOKENS_PER_JOULE}
+# By which quantities whole models are compared.
+LEADS: Mapping[Basis, frozenset[str]] = {TOTAL: ENERGIES, DYNAMIC: frozenset({WORK, WORK_PER_GENERATED})}
 
 Values = tuple[Interval | None, Interval | None]  # of the baseline and of the other run
-# Name, unit, how it is read from what a run has, and whether a grade of invalid takes its verdict away.
-Quantity = tuple[str, str, Callable[[Any], Interval | None], bool]
+# Name, unit, how it is read from what a run has, and what tells whether its grade is invalid; None: it has none.
+Quantity = tuple[str, str, Callable[[Any], Interval | None], Callable[[Any], bool] | None]
 
 
 @dataclass(frozen=True)
@@ -68,11 +75,12 @@ def compared(
     obstacles: Sequence[str] = (),
     invalid: tuple[bool, bool] = (False, False),
     kind: str | None = None,
+    own: Reason | None = None,
 ) -> Difference:
     """Return the difference of a quantity.
 
     ``obstacles`` name the conditions that make its values not comparable; ``invalid`` says which of them did not
-    reach grade C.
+    reach grade C; ``own`` is a reason for which this quantity is not comparable.
     """
     first, second = values
     change = relative = None
@@ -80,27 +88,34 @@ def compared(
         verdict, why = NOT_COMPARABLE, str(reason("in-neither-run" if first is second else "in-one-run"))
     else:
         change, relative = difference(second, first), ratio(second, first)
-        verdict, why = _verdict(change, obstacles, invalid)
+        verdict, why = _verdict(change, obstacles, invalid, own)
     return Difference(
         name, unit, first, second, change, relative, verdict, why or None, kind, invalid=any(invalid)
     )
 
 
 def quantities(
-    table: Iterable[Quantity], subjects: tuple[Any, Any], obstacles: Sequence[str], invalid: tuple[bool, bool]
+    table: Iterable[Quantity], subjects: tuple[Any, Any], obstacles: Sequence[str], basis: Basis
 ) -> list[Difference]:
-    """Return the difference of each quantity of a table between two subjects, None of a run that has none."""
+    """Return the difference of each quantity of a table between two subjects, None of a run that has none.
+
+    Those by which whole models are compared come first.
+    """
     differences = []
-    for name, unit, read, graded in table:
+    for name, unit, read, grade in sorted(table, key=lambda quantity: quantity[0] not in LEADS[basis]):
         first, second = (None if subject is None else read(subject) for subject in subjects)
-        graded_invalid = invalid if graded else (False, False)
-        differences.append(compared(name, unit, (first, second), obstacles, graded_invalid))
+        weak, weaker = (bool(grade and subject is not None and grade(subject)) for subject in subjects)
+        own = reason("eager-total") if basis == DYNAMIC and name in _TOTALS else None
+        differences.append(compared(name, unit, (first, second), obstacles, (weak, weaker), own=own))
     return differences
 
 
-def _verdict(change: Interval, obstacles: Sequence[str], invalid: tuple[bool, bool]) -> tuple[Verdict, str]:
+def _verdict(
+    change: Interval, obstacles: Sequence[str], invalid: tuple[bool, bool], own: Reason | None
+) -> tuple[Verdict, str]:
     why = [reason("other-conditions", names=list(obstacles))] if obstacles else []
-    if any(invalid):
+    why += [own] if own else []
+    if any(invalid) and not own:  # what is not comparable in itself is not so for being noisy
         runs = zip(("the baseline", "the other run"), invalid, strict=True)
         why.append(reason("too-noisy", whose=[name for name, weak in runs if weak]))
     if why or not change.known:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from energyscope.comparison.difference import ENERGIES, MORE, NOT_COMPARABLE, Difference
+from energyscope.comparison.difference import LEADS, MORE, NOT_COMPARABLE, Difference
 from energyscope.errors import RunError, UsageError
 from energyscope.reasons import words
 
 if TYPE_CHECKING:
     from energyscope.comparison.compare import Comparison
+    from energyscope.comparison.conditions import RunComparison
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ def allowed(written: str) -> float:
 def exceeding(comparison: Comparison, limit: float) -> list[Excess]:
     """Return every energy of a whole model that is more than the baseline's by over a share, ``limit``, of it.
 
+    Of eager runs, that is their work.
+
     Only a verdict of more counts, so a difference that is not shown never does.
 
     Raises:
@@ -63,12 +66,13 @@ def exceeding(comparison: Comparison, limit: float) -> list[Excess]:
 
 
 def _energies(comparison: Comparison) -> Iterator[tuple[str, str, Difference]]:
-    """Yield the energies of whole models: the other run, the phase or shape, and the difference."""
-    tables = [(pair.other, pair.scene or pair.other_scene or "", pair.whole) for pair in comparison.pairs]
-    tables += [(generation.other, "", generation.rows) for generation in comparison.generations]
+    """Yield the energies by which whole models are compared: the other run, the phase or shape, the difference."""
+    tables: list[tuple[RunComparison, str, Sequence[Difference]]]
+    tables = [(pair, pair.scene or pair.other_scene or "", pair.whole) for pair in comparison.pairs]
+    tables += [(generation, "", generation.rows) for generation in comparison.generations]
     for benchmark in comparison.benchmarks:
         for cell in benchmark.cells:
             at = f"{cell.precision}, batch {cell.batch_size} x {cell.sequence_length} tokens"
-            tables.append((benchmark.other, at, cell.rows))
-    for other, at, rows in tables:
-        yield from ((other, at, item) for item in rows if item.name in ENERGIES)
+            tables.append((benchmark, at, cell.rows))
+    for of, at, rows in tables:
+        yield from ((of.other, at, item) for item in rows if item.name in LEADS[of.basis])

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from energyscope.comparison.basis import Measure
 from energyscope.comparison.difference import Difference, compared
 from energyscope.grouping import group_by
 from energyscope.intervals import Interval
-from energyscope.runs.tree import EnergyTree, Node, sum_energy
+from energyscope.runs.tree import EnergyTree, Node
 
 Alignment = Literal["component", "kind"]
 Trees = tuple[EnergyTree, EnergyTree]
@@ -22,44 +23,48 @@ _ORDINALS = {
 }
 
 
-def compare_parts(trees: Trees, obstacles: Sequence[str]) -> tuple[Alignment, tuple[Difference, ...]]:
-    """Return how components are aligned, and their differences.
+def compare_parts(
+    trees: Trees, obstacles: Sequence[str], measure: Measure
+) -> tuple[Alignment, tuple[Difference, ...]]:
+    """Return how components are aligned, and their differences by one measure.
 
     Components that share one measurement in both runs (a mean over the layers) are one difference.
     """
     first, second = ({node.name: node for node in tree.nodes if node is not tree.root} for tree in trees)
     if first.keys() != second.keys():
-        return "kind", by_kind(trees, obstacles)
+        return "kind", by_kind(trees, obstacles, measure)
     pairs = [(node, second[name]) for name, node in first.items()]
     groups = group_by(pairs, lambda pair: (pair[0].source, pair[1].source))
-    return "component", tuple(_of_group(group, obstacles) for group in groups.values())
+    return "component", tuple(_of_group(group, obstacles, measure) for group in groups.values())
 
 
-def _of_group(pairs: Sequence[tuple[Node, Node]], obstacles: Sequence[str]) -> Difference:
+def _of_group(pairs: Sequence[tuple[Node, Node]], obstacles: Sequence[str], measure: Measure) -> Difference:
     """Compare components that have one value in each run: the first stands for all of them."""
     first, second = pairs[0]
     name = first.name if len(pairs) == 1 else first.source if first.source == second.source else first.group
-    values, invalid = (first.energy, second.energy), (first.invalid, second.invalid)
+    values = measure.of(first), measure.of(second)
+    invalid = measure.invalid(first), measure.invalid(second)
     origins = [
         next((node.origin for node in nodes if node.origin and node.row.get("measured_on") != name), None)
         for nodes in zip(*pairs, strict=True)
     ]
     named = [f"{run}: {origin}" for run, origin in zip(("baseline", "other"), origins, strict=True) if origin]
     return replace(
-        compared(name, "mJ", values, obstacles, invalid, first.kind),
+        compared(name, measure.unit, values, obstacles, invalid, first.kind),
         count=len(pairs),
         origin=origins[0] if origins[0] == origins[1] else "; ".join(named),
     )
 
 
-def by_kind(trees: Trees, obstacles: Sequence[str]) -> tuple[Difference, ...]:
+def by_kind(trees: Trees, obstacles: Sequence[str], measure: Measure) -> tuple[Difference, ...]:
     """Return the differences of kinds, each added up over its components."""
     kinds = dict.fromkeys(node.kind for tree in trees for node in tree.nodes if node is not tree.root)
     differences = []
     for kind in kinds:
         first, second = (topmost(tree, kind) for tree in trees)
-        values, invalid = (sum_energy(first), sum_energy(second)), (mostly_invalid(first), mostly_invalid(second))
-        differences.append(compared(kind, "mJ", values, obstacles, invalid, kind))
+        values = measure.total(first), measure.total(second)
+        invalid = mostly_invalid(first, measure), mostly_invalid(second, measure)
+        differences.append(compared(kind, measure.unit, values, obstacles, invalid, kind))
     return tuple(differences)
 
 
@@ -70,7 +75,7 @@ def topmost(tree: EnergyTree, kind: str) -> list[Node]:
     return [node for node in nodes if node.name not in inside]
 
 
-def by_depth(trees: Trees, obstacles: Sequence[str]) -> tuple[Difference, ...]:
+def by_depth(trees: Trees, obstacles: Sequence[str], measure: Measure) -> tuple[Difference, ...]:
     """Return differences of the mean energy of one layer, for equal parts of the depth.
 
     Nothing for kinds whose layers were not measured by themselves in both runs: a mean over the layers has no
@@ -81,9 +86,11 @@ def by_depth(trees: Trees, obstacles: Sequence[str]) -> tuple[Difference, ...]:
         layers = [layers_of(tree, kind) for tree in trees]
         parts = min(*map(len, layers), max(_ORDINALS))
         for index, ordinal in enumerate(_ORDINALS.get(parts, ())):
-            (first, first_invalid), (second, second_invalid) = (_mean(nodes, index, parts) for nodes in layers)
+            (first, first_invalid), (second, second_invalid) = (
+                _mean(nodes, index, parts, measure) for nodes in layers
+            )
             name, invalid = f"{kind}, {ordinal} of the depth", (first_invalid, second_invalid)
-            differences.append(compared(name, "mJ", (first, second), obstacles, invalid, kind))
+            differences.append(compared(name, measure.unit, (first, second), obstacles, invalid, kind))
     return tuple(differences)
 
 
@@ -95,19 +102,19 @@ def layers_of(tree: EnergyTree, kind: str) -> list[list[Node]]:
     return [group for _, group in sorted(group_by(nodes, lambda node: node.layer or 0).items())]
 
 
-def mostly_invalid(nodes: Sequence[Node]) -> bool:
+def mostly_invalid(nodes: Sequence[Node], measure: Measure) -> bool:
     """Whether more than a tenth of a sum is of components graded invalid."""
-    known = [(node, abs(node.energy.value)) for node in nodes if node.energy]
+    known = [(node, abs(value.value)) for node in nodes if (value := measure.of(node))]
     whole = sum(value for _, value in known)
-    return sum(value for node, value in known if node.invalid) > _INVALID_SHARE * whole
+    return sum(value for node, value in known if measure.invalid(node)) > _INVALID_SHARE * whole
 
 
-def _mean(layers: Sequence[list[Node]], index: int, parts: int) -> tuple[Interval | None, bool]:
-    """Return the mean energy of one layer in a part of the depth, and whether it is mostly invalid.
+def _mean(layers: Sequence[list[Node]], index: int, parts: int, measure: Measure) -> tuple[Interval | None, bool]:
+    """Return the mean of one layer in a part of the depth, and whether it is mostly invalid.
 
     None where some component was not measured.
     """
     places = [place for place in range(len(layers)) if int((place + 0.5) / len(layers) * parts) == index]
     nodes = [node for place in places for node in layers[place]]
-    whole = None if any(node.energy is None for node in nodes) else sum_energy(nodes)
-    return whole.scaled(1 / len(places)) if whole else None, mostly_invalid(nodes)
+    whole = None if any(measure.of(node) is None for node in nodes) else measure.total(nodes)
+    return whole.scaled(1 / len(places)) if whole else None, mostly_invalid(nodes, measure)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from energyscope.comparison.basis import DYNAMIC, MEASURES, Basis
+from energyscope.comparison.basis import WORK as WORK_MEASURE
 from energyscope.comparison.conditions import BATCH, LENGTH, Condition, Document, RunComparison, conditions
 from energyscope.comparison.difference import (
     IDLE,
     LATENCY,
+    LOOP,
     PER_INFERENCE,
     PER_PASS,
+    PER_PROMPT_TOKEN,
     PER_STEP,
     PER_TOKEN,
     POWER,
     TOKENS_PER_JOULE,
     WORK,
+    WORK_PER_GENERATED,
     Difference,
     Quantity,
     compared,
@@ -63,35 +68,48 @@ def _modelled_time(node: Node) -> Interval | None:
     return energy.scaled(time_us / energy.value)
 
 
+def _work_per_token(generation: Entry) -> Interval | None:
+    """Return the work (mJ) of decode for each token; a trace has no interval of it."""
+    phases = generation.get("phases") or ()
+    decode: Entry = next((phase for phase in phases if phase.get("phase") == "decode"), {})
+    work, tokens = finite(decode.get("dynamic_j")), finite(decode.get("tokens"))
+    return None if work is None or not tokens else Interval(work * 1e3 / tokens)
+
+
+def _is_invalid(cell: Entry) -> bool:
+    return cell.get("quality") == "invalid"
+
+
 _GENERATION: tuple[Quantity, ...] = (
-    (PER_TOKEN, "mJ", _key("rates.joules_per_generated_token", 1e3), False),
-    ("energy per prompt token", "mJ", _key("rates.joules_per_prompt_token", 1e3), False),
-    ("time to first token", "us", _key("rates.time_to_first_token_s", 1e6), False),
-    ("time per output token", "us", _key("rates.time_per_output_token_s", 1e6), False),
-    (TOKENS_PER_JOULE, "tokens/J", _key("rates.tokens_per_joule"), False),
-    ("generate's loop per step", "mJ", _key("loop.per_token.energy_mj", signed=True), False),
+    (PER_TOKEN, "mJ", _key("rates.joules_per_generated_token", 1e3), None),
+    (WORK_PER_GENERATED, "mJ", _work_per_token, None),
+    (PER_PROMPT_TOKEN, "mJ", _key("rates.joules_per_prompt_token", 1e3), None),
+    ("time to first token", "us", _key("rates.time_to_first_token_s", 1e6), None),
+    ("time per output token", "us", _key("rates.time_per_output_token_s", 1e6), None),
+    (TOKENS_PER_JOULE, "tokens/J", _key("rates.tokens_per_joule"), None),
+    (LOOP, "mJ", _key("loop.per_token.energy_mj", signed=True), None),
 )
 _CELL: tuple[Quantity, ...] = (
-    (PER_INFERENCE, "mJ", _key("energy_mj"), True),
-    (WORK, "mJ", _key("dynamic_energy_mj", signed=True), True),  # above idle may be unresolved
-    (LATENCY, "us", _key("latency_s", 1e6), False),
-    ("p95 latency", "us", _key("p95_latency_s", 1e6), False),
-    (POWER, "W", _key("power_w"), True),
-    (TOKENS_PER_JOULE, "tokens/J", _key("tokens_per_joule"), True),
+    (PER_INFERENCE, "mJ", _key("energy_mj"), _is_invalid),
+    (WORK, "mJ", _key("dynamic_energy_mj", signed=True), _is_invalid),  # above idle may be unresolved
+    (LATENCY, "us", _key("latency_s", 1e6), None),
+    ("p95 latency", "us", _key("p95_latency_s", 1e6), None),
+    (POWER, "W", _key("power_w"), _is_invalid),
+    (TOKENS_PER_JOULE, "tokens/J", _key("tokens_per_joule"), _is_invalid),
 )
 
 
-def whole(documents: Documents, roots: Roots, obstacles: Sequence[str], *, step: bool) -> list[Difference]:
+def whole(documents: Documents, roots: Roots, comparison: RunComparison, *, step: bool) -> list[Difference]:
     """Return what the whole model takes, and how well it predicts; stated power is not compared."""
     modelled = all((document.get("sensor") or {}).get("modelled") for document in documents)
     table: list[Quantity] = [
-        (PER_STEP if step else PER_PASS, "mJ", lambda node: node.energy, True),
-        (IDLE, "mJ", _column("static_mj"), True),
-        (WORK, "mJ", _column("dynamic_mj"), True),
-        (LATENCY, "us", _modelled_time if modelled else _column("time_us"), False),
-        (POWER, "W", _column("power_w"), False),
+        (PER_STEP if step else PER_PASS, "mJ", lambda node: node.energy, lambda node: node.invalid),
+        (IDLE, "mJ", lambda node: node.static, lambda node: node.invalid),
+        (WORK, "mJ", WORK_MEASURE.of, WORK_MEASURE.invalid),
+        (LATENCY, "us", _modelled_time if modelled else _column("time_us"), None),
+        (POWER, "W", _column("power_w"), None),
     ]
-    items = quantities(table[:-1] if modelled else table, roots, obstacles, _invalid(roots))
+    items = quantities(table[:-1] if modelled else table, roots, comparison.names(), comparison.basis)
     first, second = (evaluation_of(document).get("baseline") or {} for document in documents)
     for metric in SCORES:
         if metric in first or metric in second:
@@ -101,29 +119,32 @@ def whole(documents: Documents, roots: Roots, obstacles: Sequence[str], *, step:
 
 
 def normalised(documents: Documents, roots: Roots, comparison: RunComparison) -> Iterator[Difference]:
-    """Yield the whole model's energy per token (mJ), per parameter (nJ) and per executed FLOP (pJ).
+    """Yield the whole model's energy, or work, per token (mJ), per parameter (nJ) and per executed FLOP (pJ).
 
     Runs of other batch sizes or lengths are compared per token and per FLOP, not per parameter: a parameter's
     energy grows with what is fed. A FLOP is an executed one; where those were not recorded, it has only a reason.
     """
-    first, second = (per_work(document, root) for document, root in zip(documents, roots, strict=True))
+    basis = comparison.basis
+    first, second = (per_work(document, root, basis) for document, root in zip(documents, roots, strict=True))
+    what, measure = "work" if basis == DYNAMIC else "energy", MEASURES[basis]
+    weak, weaker = (bool(root and measure.invalid(root)) for root in roots)
     for name, unit, _ in _UNITS:
         obstacles = comparison.names(() if name == "parameter" else (BATCH, LENGTH))
-        item = compared(f"energy per {name}", unit, (first[name], second[name]), obstacles, _invalid(roots))
+        item = compared(f"{what} per {name}", unit, (first[name], second[name]), obstacles, (weak, weaker))
         if not item.missing:
             yield item
         elif name == "FLOP" and any(root and root.number("flops") for root in roots):
             yield replace(item, reason=str(reason("no-energy-per-flop")))
 
 
-def per_work(document: Document, root: Node | None) -> dict[str, Interval | None]:
-    """Return the energy of a pass per token (mJ), per parameter (nJ) and per executed FLOP (pJ)."""
+def per_work(document: Document, root: Node | None, basis: Basis) -> dict[str, Interval | None]:
+    """Return the energy, or work, of a pass per token (mJ), per parameter (nJ) and per executed FLOP (pJ)."""
     amounts = {
         "token": tokens_of(document, root),
         "parameter": finite((document.get("model") or {}).get("parameters")),
         "FLOP": root.number("executed_flops") if root else None,
     }
-    energy = root.energy if root else None
+    energy = MEASURES[basis].of(root) if root else None
     return {
         name: energy.scaled(factor / amount) if energy and (amount := amounts[name]) else None
         for name, _, factor in _UNITS
@@ -140,10 +161,6 @@ def _unlike(documents: Documents) -> list[str]:
     first, second = map(evaluation_of, documents)
     names = {"source": "evaluation data", "examples": "examples"}
     return [name for key, name in names.items() if first.get(key) != second.get(key)]
-
-
-def _invalid(roots: Roots) -> tuple[bool, bool]:
-    return bool(roots[0] and roots[0].invalid), bool(roots[1] and roots[1].invalid)
 
 
 @dataclass(frozen=True)
@@ -166,7 +183,7 @@ def compare_generations(baseline: Run, other: Run) -> GenerationComparison | Non
             (notes if key == "kv_cache" else obstacles).append(condition)
     comparison = replace(comparison, obstacles=tuple(obstacles), notes=tuple(notes))
     generations = baseline.generation, other.generation
-    rows = quantities(_GENERATION, generations, comparison.names(), (False, False))
+    rows = quantities(_GENERATION, generations, comparison.names(), comparison.basis)
     return GenerationComparison(**vars(comparison), rows=tuple(row for row in rows if not row.missing))
 
 
@@ -202,7 +219,7 @@ def compare_benchmarks(baseline: Run, other: Run) -> BenchmarkComparison | None:
         if shape not in others
     ]
     cells = tuple(
-        _cell(shape, (first[shape], second[shape]), (baseline, other), comparison.names())
+        _cell(shape, (first[shape], second[shape]), (baseline, other), comparison)
         for shape in first
         if shape in second
     )
@@ -226,12 +243,12 @@ def predictions_of(benchmark: Entry) -> dict[tuple[str, str], Entry]:
 
 
 def _cell(
-    shape: Shape, cells: tuple[Entry, Entry], runs: tuple[Run, Run], obstacles: Sequence[str]
+    shape: Shape, cells: tuple[Entry, Entry], runs: tuple[Run, Run], comparison: RunComparison
 ) -> CellComparison:
     modelled = any(run.modelled for run in runs)
     table = [quantity for quantity in _CELL if not (modelled and quantity[0] == POWER)]  # which is as stated
-    invalid = cells[0].get("quality") == "invalid", cells[1].get("quality") == "invalid"
-    rows = [row for row in quantities(table, cells, obstacles, invalid) if not row.missing]
+    rows = quantities(table, cells, comparison.names(), comparison.basis)
+    rows = [row for row in rows if not row.missing]
     predictions, others = (predictions_of(run.benchmark or {}) for run in runs)
     for (precision, metric), first in predictions.items():
         second = others.get((precision, metric))

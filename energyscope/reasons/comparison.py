@@ -5,6 +5,8 @@ from __future__ import annotations
 WORDS: dict[str, str] = {
     # why a difference has no verdict of less or more
     "difference-includes-zero": "the interval of the difference includes 0",
+    "eager-total": "eager totals are not comparable: idle energy is idle power x the host's time, "
+    "which differs by host and minute",
     "interval-unknown": "no interval is known for it",
     "in-neither-run": "neither run has it",
     "no-energy-per-flop": "executed FLOPs not recorded",

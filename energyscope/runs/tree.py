@@ -31,7 +31,10 @@ def origin_of(row: Mapping[str, Any]) -> str | None:
 
 @dataclass(eq=False)
 class Node:
-    """One measured component. Energies are mJ per forward pass of the model (decode: per step)."""
+    """One measured component. Energies are mJ per forward pass of the model (decode: per step).
+
+    ``model`` is the whole model's node, None where that was not measured.
+    """
 
     name: str
     kind: str
@@ -42,6 +45,7 @@ class Node:
     energy: Interval | None
     glue: Interval | None
     children: list[Node] = field(default_factory=list)
+    model: Node | None = None
 
     @property
     def group(self) -> str:
@@ -91,6 +95,15 @@ class Node:
     def static(self) -> Interval | None:
         """Idle power x time; without limits in runs from before those were recorded."""
         return self.interval("static_mj", "static_ci")
+
+    @property
+    def dynamic_share(self) -> Interval | None:
+        """The share of the model's dynamic energy; where no share was recorded, the quotient without limits."""
+        recorded = self.interval("dynamic_share", "dynamic_share_ci")
+        own, whole = self.number("dynamic_mj"), self.model.number("dynamic_mj") if self.model else None
+        if recorded is not None or own is None or whole is None or whole <= 0:
+            return recorded
+        return Interval(own / whole)
 
     @property
     def self_energy(self) -> Interval | None:
@@ -186,6 +199,8 @@ def energy_tree(frame: pd.DataFrame, key: tuple[Hashable, ...] | None = None) ->
         if node.parent in by_name:
             by_name[node.parent].children.append(node)
     root = next((node for node in nodes if node.level == "model"), None)
+    for node in nodes:
+        node.model = root
     return EnergyTree(key, tuple(nodes), root)
 
 

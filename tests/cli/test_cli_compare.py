@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from run_builder import Shape, build_run
+from run_builder import Eager, build_run
 from typer.testing import CliRunner
 
 from energyscope.cli.app import app
@@ -20,10 +20,10 @@ from energyscope.cli.app import app
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    build_run(folder / "base")
-    build_run(folder / "less", Shape(scale=0.9))
-    build_run(folder / "more", Shape(scale=1.08))
-    build_run(folder / "other-board", device={"uuid": "GPU-2"})
+    build_run(folder / "base", Eager())
+    build_run(folder / "less", Eager(scale=0.9))
+    build_run(folder / "more", Eager(scale=1.08))
+    build_run(folder / "other-board", Eager(), device={"uuid": "GPU-2"})
     return folder
 
 
@@ -59,7 +59,10 @@ def test_json_is_all_that_json_prints(root: Path) -> None:
     document = json.loads(done.stdout)
     assert document["pairs"][0]["whole"][0]["verdict"] == "more"
     assert [answer["other"] for answer in document["answers"]] == ["more"]
-    assert {item["name"] for item in document["pairs"][0]["normalised"]} >= {"energy per token", "energy per FLOP"}
+    assert document["pairs"][0]["basis"] == "dynamic"
+    assert document["pairs"][0]["remarks"] == ["eager-total"]
+    assert "eager totals are not comparable" in document["answers"][0]["trust"]
+    assert {item["name"] for item in document["pairs"][0]["normalised"]} >= {"work per token", "work per FLOP"}
     assert not (root / "comparisons" / "base-vs-more.html").exists()
 
 

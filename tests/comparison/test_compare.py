@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from run_builder import Shape, build_run
+from run_builder import Eager, Shape, build_run
 
 from energyscope.comparison.compare import compare
 from energyscope.comparison.difference import Difference
@@ -19,24 +19,32 @@ def _named(differences: tuple[Difference, ...], name: str) -> Difference:
     return next(item for item in differences if item.name == name)
 
 
-def test_less_energy_is_shown_as_less(tmp_path: Path) -> None:
-    """GIVEN two runs of one model on one board, WHEN the second needs a tenth less, THEN the verdict is less."""
-    first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.9))
+@pytest.mark.parametrize(("execution", "name"), [("eager", "work"), ("cuda-graph", "energy per forward pass")])
+def test_less_energy_is_shown_as_less(tmp_path: Path, execution: str, name: str) -> None:
+    """GIVEN two runs of one model on one board, WHEN the second needs a tenth less, THEN the verdict is less.
+
+    Of eager runs, that of work; in CUDA graphs, that of all energy. It stands first.
+    """
+    first, second = (
+        build_run(tmp_path / run, Shape(scale=scale, execution=execution, graded_work=execution == "eager"))
+        for run, scale in (("a", 1.0), ("b", 0.9))
+    )
     pair = compare([first, second]).pairs[0]
-    energy = _named(pair.whole, "energy per forward pass")
+    energy = pair.whole[0]
+    assert energy.name == name
     assert energy.verdict == "less"
     assert energy.relative is not None
     assert energy.relative.value == pytest.approx(0.9)
     assert energy.change is not None
     assert energy.change.excludes(0.0)
     assert pair.alignment == "component"
-    assert {part.verdict for part in pair.parts} == {"less"}
+    assert {part.verdict for part in pair.parts if not part.invalid} == {"less"}
     assert compare([second, first]).pairs[0].whole[0].verdict == "more"
 
 
 def test_a_difference_within_the_intervals_is_not_shown(tmp_path: Path) -> None:
     """GIVEN a second run 0.3 % costlier with intervals of about 0.8 %, THEN no difference is shown."""
-    first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=1.003))
+    first, second = build_run(tmp_path / "a", Eager()), build_run(tmp_path / "b", Eager(scale=1.003))
     energy = compare([first, second]).pairs[0].whole[0]
     assert energy.verdict == "no-difference-shown"
     assert energy.reason == "difference-includes-zero"
@@ -68,8 +76,8 @@ def test_other_conditions_are_not_comparable(
 
 def test_executions_are_compared_with_a_note(tmp_path: Path) -> None:
     """GIVEN eager against CUDA graphs on one board, THEN there is a verdict, and a note on what differs."""
-    first = build_run(tmp_path / "a")
-    second = build_run(tmp_path / "b", Shape(scale=0.5, execution="cuda-graph"), method=REVISION)
+    first = build_run(tmp_path / "a", Eager())
+    second = build_run(tmp_path / "b", Eager(scale=0.5, execution="cuda-graph"), method=REVISION)
     pair = compare([first, second]).pairs[0]
     assert pair.obstacles == ()
     assert [(item.field, item.baseline, item.other) for item in pair.notes] == [
@@ -96,7 +104,7 @@ def test_predictions_are_compared_across_boards(tmp_path: Path) -> None:
 
 def test_other_models_are_aligned_by_kind(tmp_path: Path) -> None:
     """GIVEN models of different depth, THEN kinds are compared, each added up over its components."""
-    first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(layers=8))
+    first, second = build_run(tmp_path / "a", Eager()), build_run(tmp_path / "b", Eager(layers=8))
     pair = compare([first, second]).pairs[0]
     assert pair.alignment == "kind"
     up = _named(pair.parts, "mlp.up")
@@ -141,6 +149,78 @@ def test_largest_first(tmp_path: Path) -> None:
     pair = compare([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(layers=8))]).pairs[0]
     sizes = [abs(part.change.value) for part in pair.largest if part.change]
     assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("executions", "basis", "total"),
+    [
+        (("eager", "eager"), "dynamic", "eager-total"),
+        (("eager", "cuda-graph"), "dynamic", "eager-total"),
+        (("cuda-graph", "cuda-graph"), "total", None),
+    ],
+)
+def test_eager_totals_are_not_comparable(
+    tmp_path: Path, executions: tuple[str, str], basis: str, total: str | None
+) -> None:
+    """GIVEN an eager run, THEN total and idle energy have the host's time as reason, and work has a verdict."""
+    shape = Eager if total else Shape
+    scales = zip(executions, (1.0, 0.9), strict=True)
+    runs = [
+        build_run(tmp_path / str(place), shape(scale=scale, execution=execution), method=REVISION)
+        for place, (execution, scale) in enumerate(scales)
+    ]
+    pair = compare(runs).pairs[0]
+    assert (pair.basis, pair.whole[0].verdict) == (basis, "less")
+    assert pair.whole[0].name == ("work" if total else "energy per forward pass")
+    if total:
+        reasons = {_named(pair.whole, name).reason for name in ("energy per forward pass", "idle energy")}
+        assert reasons == {total}
+    assert [remark.code for remark in pair.remarks].count("eager-total") == bool(total)
+    assert bool(pair.shares) is (basis == "dynamic")
+
+
+def test_shares_of_work_are_compared_across_boards(tmp_path: Path) -> None:
+    """GIVEN eager runs on two boards, one with a costlier head, THEN its joules have no verdict and its share has.
+
+    The calibration of a sensor cancels in a share. Another driver stands in its way all the same.
+    """
+    runs = [build_run(tmp_path / "a", Eager()), build_run(tmp_path / "b", Eager(), device={"uuid": "GPU-2"})]
+    assert runs[1].energy is not None
+    head = runs[1].energy["component"] == "lm_head"
+    columns = runs[1].energy.columns
+    chosen = [name for name in columns if name.startswith("dynamic_") and "quality" not in name]
+    runs[1].energy.loc[head, chosen] *= 1.2
+    pair = compare(runs).pairs[0]
+    work, share = _named(pair.parts, "lm_head"), _named(pair.shares, "lm_head")
+    assert work.relative is not None
+    assert work.relative.value == pytest.approx(1.2)
+    assert [why.values["names"] for why in split(work.reason)] == [["GPU board"]]
+    assert (share.verdict, share.unit) == ("more", "share")
+    assert {item.verdict for item in pair.shares} == {"more", "no-difference-shown"}
+    other = build_run(tmp_path / "c", Eager(), device={"uuid": "GPU-2"}, environment={"driver": "590.1"})
+    assert {item.verdict for item in compare([runs[0], other]).pairs[0].shares} == {"not-comparable"}
+
+
+def test_work_and_shares_of_older_runs_have_no_interval(tmp_path: Path) -> None:
+    """GIVEN a run from before work had intervals, THEN its shares are quotients, and no difference is shown."""
+    pair = compare([build_run(tmp_path / "a", Shape(old=True)), build_run(tmp_path / "b", Eager())]).pairs[0]
+    head = _named(pair.shares, "lm_head")
+    assert head.baseline is not None
+    assert head.other is not None
+    assert (head.baseline.known, head.other.known) == (False, True)
+    assert head.baseline.value == pytest.approx(head.other.value)
+    assert {item.verdict for item in (*pair.parts, *pair.shares)} == {"not-comparable"}
+    assert _named(pair.parts, "lm_head").reason == head.reason == "interval-unknown"
+
+
+def test_errors_of_work_do_not_average_out_in_a_sum(tmp_path: Path) -> None:
+    """GIVEN MLPs measured one by one to 1.2 %, THEN so is their sum: all have the idle power's error."""
+    shapes = (Eager(granularity="medium"), Eager(layers=8, granularity="medium"))
+    mlp = _named(
+        compare([build_run(tmp_path / str(at), shape) for at, shape in enumerate(shapes)]).pairs[0].parts, "mlp"
+    )
+    assert mlp.baseline is not None
+    assert mlp.baseline.above / mlp.baseline.value == pytest.approx(0.012)
 
 
 def test_one_run_is_not_enough(tmp_path: Path) -> None:

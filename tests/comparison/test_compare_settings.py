@@ -74,25 +74,27 @@ def test_an_interrupted_run_says_which_stages_are_not_done(tmp_path: Path) -> No
 
 
 def test_generations_are_compared_with_the_verdicts_of_components(tmp_path: Path) -> None:
-    """GIVEN a generation with other joules per token, THEN its row has a change and a verdict."""
+    """GIVEN a generation with other rates, THEN times have verdicts, eager totals and work have none."""
     first, second = (build_inference(tmp_path / name, Inference(layers=2)) for name in "ab")
     assert second.generation is not None
     rates = {**second.generation["rates"]}
-    rates["joules_per_generated_token"] = {
-        key: value * 3 for key, value in rates["joules_per_generated_token"].items()
-    }
+    for name in ("joules_per_generated_token", "time_per_output_token_s"):
+        rates[name] = {key: value * 3 for key, value in rates[name].items()}
     second = dataclasses.replace(second, generation={**second.generation, "rates": rates})
     (generation,) = compare([first, second]).generations
     rows = {row.name: row for row in generation.rows}
     assert list(rows) == [
-        "energy per generated token", "energy per prompt token", "time to first token", "time per output token",
+        "work per generated token", "energy per generated token", "energy per prompt token",
+        "time to first token", "time per output token",
         "tokens per joule", "generate's loop per step",
     ]  # fmt: skip
     token = rows["energy per generated token"]
-    assert token.verdict == "more"
+    assert (token.verdict, token.reason) == ("not-comparable", "eager-total")
     assert token.relative is not None
     assert token.relative.value == pytest.approx(3.0)
-    assert rows["energy per prompt token"].verdict == "no-difference-shown"
+    assert rows["work per generated token"].reason == "interval-unknown"
+    assert rows["time per output token"].verdict == "more"
+    assert rows["time to first token"].verdict == "no-difference-shown"
 
 
 def test_generations_of_other_lengths_are_not_comparable(tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_generations_of_other_lengths_are_not_comparable(tmp_path: Path) -> None
 def test_a_decode_step_is_called_so(tmp_path: Path) -> None:
     """GIVEN scenes, THEN the energy of a decode step is that of a step, and a prefill's that of a forward pass."""
     runs = [build_inference(tmp_path / name, Inference(layers=2)) for name in "ab"]
-    named = {pair.scene: pair.whole[0].name for pair in compare(runs).pairs}
+    named = {pair.scene: pair.whole[1].name for pair in compare(runs).pairs}  # after work
     assert named["prefill"] == "energy per forward pass"
     assert {name for scene, name in named.items() if scene != "prefill"} == {"energy per decode step"}
 

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
-from run_builder import Shape, build_run
+from run_builder import Eager, Shape, build_run
 
 from energyscope.comparison.compare import compare
 from energyscope.comparison.conditions import RunComparison
-from energyscope.comparison.difference import PER_PASS, Difference
+from energyscope.comparison.difference import PER_PASS, WORK, Difference
 from energyscope.comparison.gate import allowed, exceeding
 from energyscope.comparison.parts import layers_of
 from energyscope.errors import RunError, UsageError
@@ -32,18 +32,18 @@ def _obstacles(comparison: RunComparison) -> dict[str, tuple[Any, Any]]:
 
 
 def _graded(run: Run, component: str, grade: str = "invalid") -> Run:
-    """Give every component of a name a grade, in the run's own table."""
+    """Give the work of every component of a name a grade, in the run's own table."""
     table = run.path / ENERGY_FILE
     frame = pd.read_csv(table)
-    frame.loc[frame["component"].str.endswith(component), "quality"] = grade
+    frame.loc[frame["component"].str.endswith(component), "dynamic_quality"] = grade
     frame.to_csv(table, index=False)
     return load_run(run.path)
 
 
 def test_a_number_graded_invalid_gets_no_verdict(tmp_path: Path) -> None:
-    """GIVEN a head that did not reach grade C in the cheaper run, THEN it alone has no verdict, and says why."""
-    first = build_run(tmp_path / "a")
-    second = _graded(build_run(tmp_path / "b", Shape(scale=0.8)), "lm_head")
+    """GIVEN a head whose work did not reach grade C in the cheaper run, THEN it alone has no verdict, and why."""
+    first = build_run(tmp_path / "a", Eager())
+    second = _graded(build_run(tmp_path / "b", Eager(scale=0.8)), "lm_head")
     pair = compare([first, second]).pairs[0]
     head = _named(pair.parts, "lm_head")
     (why,) = split(head.reason)
@@ -54,28 +54,28 @@ def test_a_number_graded_invalid_gets_no_verdict(tmp_path: Path) -> None:
 
 def test_a_kind_is_invalid_when_more_than_a_tenth_of_it_is(tmp_path: Path) -> None:
     """GIVEN models of other depth, one invalid MLP of eight takes the verdict away, one of forty does not."""
-    first = build_run(tmp_path / "a")
+    first = build_run(tmp_path / "a", Eager())
     for layers, verdict in ((8, "not-comparable"), (40, "more")):
         name = f"b{layers}"
-        second = _graded(build_run(tmp_path / name, Shape(layers=layers, granularity="medium")), "h.1.mlp")
+        second = _graded(build_run(tmp_path / name, Eager(layers=layers, granularity="medium")), "h.1.mlp")
         assert _named(compare([first, second]).pairs[0].parts, "mlp").verdict == verdict
 
 
 def test_a_token_and_a_flop_are_compared_across_shapes(tmp_path: Path) -> None:
     """GIVEN another batch size, THEN a pass has no verdict, a token and a FLOP have one, a parameter has none."""
-    first = build_run(tmp_path / "a")
-    second = build_run(tmp_path / "b", Shape(scale=1.5), workload={"batch_size": 2, "tokens_per_forward": 256})
+    first = build_run(tmp_path / "a", Eager())
+    second = build_run(tmp_path / "b", Eager(scale=1.5), workload={"batch_size": 2, "tokens_per_forward": 256})
     pair = compare([first, second]).pairs[0]
     assert pair.whole[0].verdict == "not-comparable"
-    token = _named(pair.normalised, "energy per token")
+    token = _named(pair.normalised, "work per token")
     assert token.verdict == "less"
     assert token.relative is not None
     assert token.relative.value == pytest.approx(0.75)
     assert token.baseline is not None
     assert pair.whole[0].baseline is not None
     assert token.baseline.value == pytest.approx(pair.whole[0].baseline.value / 128)
-    assert _named(pair.normalised, "energy per parameter").verdict == "not-comparable"
-    assert _named(pair.normalised, "energy per FLOP").unit == "pJ"
+    assert _named(pair.normalised, "work per parameter").verdict == "not-comparable"
+    assert _named(pair.normalised, "work per FLOP").unit == "pJ"
 
 
 def test_a_flop_of_runs_that_did_not_record_executed_ones_has_only_a_reason(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_flop_of_runs_that_did_not_record_executed_ones_has_only_a_reason(tmp_
     for run in runs:
         assert run.energy is not None
         del run.energy["executed_flops"]
-    item = _named(compare(runs).pairs[0].normalised, "energy per FLOP")
+    item = _named(compare(runs).pairs[0].normalised, "work per FLOP")
     assert (item.baseline, item.other, item.verdict) == (None, None, "not-comparable")
     assert [why.code for why in split(item.reason)] == ["no-energy-per-flop"]
 
@@ -134,8 +134,8 @@ def test_benchmarks_are_compared_cell_by_cell(tmp_path: Path) -> None:
         {"run": "a", "precision": "fp16", **shape},
         {"run": "b", "precision": "bf16", **shape},
     )
-    energy = _named(benchmark.cells[0].rows, "energy per inference")
-    assert energy.verdict in {"less", "more", "no-difference-shown"}
+    assert _named(benchmark.cells[0].rows, "work").verdict in {"less", "more", "no-difference-shown"}
+    assert _named(benchmark.cells[0].rows, "energy per inference").reason == "eager-total"
     assert _named(benchmark.cells[0].rows, "perplexity").change is not None
 
 
@@ -204,11 +204,15 @@ def test_the_number_of_gpus_is_a_condition_and_all_their_boards_are_one(tmp_path
     assert compare([two, turned]).pairs[0].obstacles == ()
 
 
-def test_the_gate_opens_only_for_what_is_shown(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("execution", "name"), [("eager", WORK), ("cuda-graph", PER_PASS)])
+def test_the_gate_opens_only_for_what_is_shown(tmp_path: Path, execution: str, name: str) -> None:
     """GIVEN 8 % more, THEN a limit of 5 % is exceeded and one of 10 % is not; less never exceeds."""
-    first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=1.08))
+    first, second = (
+        build_run(tmp_path / run, Shape(scale=scale, execution=execution, graded_work=execution == "eager"))
+        for run, scale in (("a", 1.0), ("b", 1.08))
+    )
     (excess,) = exceeding(compare([first, second]), 0.05)
-    assert (excess.run, excess.item.name, excess.share) == ("b", PER_PASS, pytest.approx(0.08))
+    assert (excess.run, excess.item.name, excess.share) == ("b", name, pytest.approx(0.08))
     assert exceeding(compare([first, second]), 0.10) == []
     assert exceeding(compare([second, first]), 0.0) == []
 

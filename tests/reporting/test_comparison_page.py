@@ -14,10 +14,11 @@ import pytest
 from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
 from page_gallery import HOSTILE, hostile_run
-from run_builder import Shape, build_run
+from run_builder import Eager, Shape, build_run
 
 from energyscope.comparison.difference import compared
 from energyscope.intervals import Interval
+from energyscope.reasons import reason
 from energyscope.reporting.comparison import differences
 from energyscope.reporting.comparison.answer import ComparisonAnswer, chips, figures
 from energyscope.reporting.comparison.page import comparison_page, default_path, write_comparison
@@ -26,6 +27,7 @@ from energyscope.reporting.comparison.source import COMPARE, ComparedRuns
 from energyscope.reporting.section import Figure
 from energyscope.reporting.section import figures as figures_of
 from energyscope.reporting.section import tables as tables_of
+from energyscope.runs.method import REVISION
 from energyscope.runs.store import Run, load_run
 
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -39,7 +41,7 @@ COMMITTED = [
     ("llama-3.2-1b-generation-h200", "llama-3.2-3b-generation-h200", "llama-3.2-1b-h200"),
 ]
 KINDS = {
-    "less": lambda path: [build_run(path / "a"), build_run(path / "b", Shape(scale=0.9))],
+    "less": lambda path: [build_run(path / "a", Eager()), build_run(path / "b", Eager(scale=0.9))],
     "benchmarks": lambda path: [
         build_run(path / "a", Shape(profile=False, benchmark=Bench(precisions=("fp32", "fp16")))),
         build_run(path / "b", Shape(profile=False, benchmark=Bench(precisions=("fp32", "bf16"), seed=4))),
@@ -109,7 +111,7 @@ def test_the_answer_is_the_ratio_of_the_whole_model(tmp_path: Path) -> None:
     assert answer.facts["lead"].verdict == "less"
     assert answer.facts["lead"].relative.value == pytest.approx(0.9)
     assert "10 %" in answer.sentence
-    assert next(item.value for item in answer.stats if item.label == "Energy ratio").startswith("0.9")
+    assert next(item.value for item in answer.stats if item.label == "Work ratio").startswith("0.9")
     assert answer.whole().rows[0]["ratio"].value == pytest.approx(0.9)
 
 
@@ -125,18 +127,18 @@ def test_sentences_are_short(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "sections", "obstacle", "verdict"),
     [
-        (Shape(scale=0.9), {}, None, "less"),
-        (Shape(scale=1.003), {}, None, "no-difference-shown"),
-        (Shape(scale=0.5), {"device": {"uuid": "GPU-2"}}, "GPU board", "not-comparable"),
-        (Shape(scale=0.5), {"device": {"name": "NVIDIA L4", "uuid": "GPU-2"}}, "device", "not-comparable"),
-        (Shape(scale=0.5), {"workload": {"batch_size": 4}}, "batch size", "not-comparable"),
+        (Eager(scale=0.9), {}, None, "less"),
+        (Eager(scale=1.003), {}, None, "no-difference-shown"),
+        (Eager(scale=0.5), {"device": {"uuid": "GPU-2"}}, "GPU board", "not-comparable"),
+        (Eager(scale=0.5), {"device": {"name": "NVIDIA L4", "uuid": "GPU-2"}}, "device", "not-comparable"),
+        (Eager(scale=0.5), {"workload": {"batch_size": 4}}, "batch size", "not-comparable"),
     ],
 )
 def test_a_sentence_says_what_is_in_the_way(
     tmp_path: Path, shape: Shape, sections: dict[str, Any], obstacle: str | None, verdict: str
 ) -> None:
     """GIVEN an obstacle, THEN the answer names it, what another device implies is left out, and trust is less."""
-    answer = _answer([build_run(tmp_path / "a"), build_run(tmp_path / "b", shape, **sections)])
+    answer = _answer([build_run(tmp_path / "a", Eager()), build_run(tmp_path / "b", shape, **sections)])
     assert answer.facts["lead"].verdict == verdict
     assert answer.facts["obstacles"] == ([] if obstacle is None else [obstacle])
     assert obstacle is None or obstacle in answer.sentence
@@ -152,6 +154,61 @@ def test_another_board_alone_is_a_cause_by_execution(tmp_path: Path, execution: 
     )
     assert answer.cause.startswith("Only the GPU board differs: ")
     assert cause in answer.cause
+
+
+@pytest.mark.parametrize(
+    ("executions", "other"),
+    [(("eager", "eager"), {}), (("eager", "eager"), {"device": {"uuid": "GPU-2"}}), (("eager", "cuda-graph"), {})],
+)
+def test_it_says_that_eager_totals_are_not_comparable_and_why(
+    tmp_path: Path, executions: tuple[str, str], other: dict[str, Any]
+) -> None:
+    """GIVEN an eager run on one board or two, THEN sentence and figure are of work, and the page says why."""
+    shapes = [
+        Eager(execution=execution, scale=scale) for execution, scale in zip(executions, (1, 0.9), strict=True)
+    ]
+    runs = [
+        build_run(tmp_path / "a", shapes[0], method=REVISION),
+        build_run(tmp_path / "b", shapes[1], method=REVISION, **other),
+    ]
+    source = ComparedRuns.of(runs)
+    answer = ComparisonAnswer(source.others[0])
+    assert "10 % less work (dynamic energy)" in answer.sentence
+    assert answer.stats[0].label == "Work per forward pass"
+    why = "eager totals are not comparable: their idle energy is idle power x the host's time"
+    assert why in answer.trust
+    assert why.replace("'", "&#39;") in _page(source)
+    assert {row["verdict"] for row in answer.whole().rows if row["name"].startswith("Energy")} <= {
+        "eager total", "not comparable",
+    }  # fmt: skip
+
+
+def test_eager_totals_without_work_are_shown_as_measured(tmp_path: Path) -> None:
+    """GIVEN eager runs whose idle power is unknown, THEN the total is given as measured, and as not comparable."""
+    runs = [build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.9))]
+    for run in runs:
+        assert run.energy is not None
+        work = [name for name in run.energy.columns if name.startswith(("dynamic_", "static_"))]
+        run.energy[work] = None
+    answer = _answer(runs)
+    assert answer.facts["lead"].name == "energy per forward pass"
+    assert answer.sentence.startswith("As measured, ")
+    assert "10 % less energy" in answer.sentence
+    assert "not comparable (eager totals)" in answer.sentence
+    assert answer.trust.startswith("No: eager totals are not comparable")
+
+
+def test_shares_of_work_stand_beside_the_blocks(tmp_path: Path) -> None:
+    """GIVEN eager runs on two boards, THEN each measured block has both shares and the shares' own verdict."""
+    answer = _answer(
+        [build_run(tmp_path / "a", Eager()), build_run(tmp_path / "b", Eager(), device={"uuid": "GPU-2"})]
+    )
+    rows = {row["kind"]: row for row in answer.parts().rows}
+    assert (rows["mlp"]["verdict"], rows["mlp"]["share_verdict"]) == ("other board", "not shown")
+    assert sum(row["share"].value for row in rows.values()) == pytest.approx(1.0, abs=1e-6)
+    assert rows["overhead"]["share_verdict"] == "no interval"
+    graphs = [build_run(tmp_path / name, Eager(execution="cuda-graph")) for name in "cd"]
+    assert "share" not in [column.key for column in _answer(graphs).parts().columns]
 
 
 def test_modelled_joules_say_so(tmp_path: Path) -> None:
@@ -179,7 +236,8 @@ def test_what_differs_is_marked_and_names_the_runs(tmp_path: Path) -> None:
 
 def test_blocks_are_compared_as_measured_and_the_largest_change_stands_first(tmp_path: Path) -> None:
     """GIVEN twice the layers, THEN blocks of layers take twice, the head the same; by the size of change."""
-    against = ComparedRuns.of([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(layers=8))]).others[0]
+    runs = [build_run(tmp_path / "a", Eager()), build_run(tmp_path / "b", Eager(layers=8))]
+    against = ComparedRuns.of(runs).others[0]
     blocks = {item.kind: item for item in against.workloads[0].blocks}
     assert blocks["mlp"].relative is not None
     assert blocks["mlp"].relative.value == pytest.approx(2.0)
@@ -205,7 +263,9 @@ def test_shares_are_each_runs_own(tmp_path: Path) -> None:
     [
         ((Interval(10, 9.9, 10.1), Interval(5, 4.9, 5.1)), {}, "less"),
         ((Interval(10, 9.9, 10.1), Interval(10, 9.9, 10.1)), {}, "not shown"),
-        ((Interval(10, 9.9, 10.1), Interval(5, 4.9, 5.1)), {"obstacles": ("GPU board",)}, "not comparable"),
+        ((Interval(10, 9.9, 10.1), Interval(5, 4.9, 5.1)), {"obstacles": ("GPU board",)}, "other board"),
+        ((Interval(10, 9.9, 10.1), Interval(5, 4.9, 5.1)), {"obstacles": ("driver",)}, "not comparable"),
+        ((Interval(10, 9.9, 10.1), Interval(5, 4.9, 5.1)), {"own": reason("eager-total")}, "eager total"),
         ((Interval(10, 9.9, 10.1), Interval(5, 4.9, 5.1)), {"invalid": (True, False)}, "too noisy"),
         ((Interval(10), Interval(5)), {}, "no interval"),
         ((Interval(10), None), {}, "in one run only"),
@@ -272,7 +332,7 @@ def test_generations_have_their_moments_and_rates(tmp_path: Path) -> None:
             str(place) for place in range(len(against.workloads))
         ]
     rows = tables_of(COMPARE.shown(source))["generation-1"].rows
-    assert rows[0]["name"] == "Energy per generated token"
+    assert rows[0]["name"] == "Work per generated token"
     assert against.workloads[0].sides[0].phase == "decode"
 
 

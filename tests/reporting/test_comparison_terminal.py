@@ -12,7 +12,7 @@ from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
 from page_gallery import HOSTILE, hostile_run
 from rich.console import Console
-from run_builder import Shape, build_run
+from run_builder import Eager, Shape, build_run
 
 from energyscope.reporting.comparison.answer import ComparisonAnswer
 from energyscope.reporting.comparison.source import ComparedRuns
@@ -21,8 +21,14 @@ from energyscope.reporting.terminal_text import Sanitized
 from energyscope.runs.store import Run
 
 KINDS: dict[str, Callable[[Path], list[Run]]] = {
-    "less": lambda path: [build_run(path / "a"), build_run(path / "b", Shape(scale=0.9, benchmark=Bench()))],
-    "board": lambda path: [build_run(path / "a"), build_run(path / "b", device={"uuid": "GPU-2"})],
+    "less": lambda path: [
+        build_run(path / "a", Eager()),
+        build_run(path / "b", Eager(scale=0.9, benchmark=Bench())),
+    ],
+    "board": lambda path: [
+        build_run(path / "a", Eager()),
+        build_run(path / "b", Eager(), device={"uuid": "GPU-2"}),
+    ],
     "generation": lambda path: [
         build_inference(path / name, Inference(layers=2 + at, contexts=(1024, 128)))
         for at, name in enumerate("ab")

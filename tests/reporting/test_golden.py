@@ -13,7 +13,7 @@ import pytest
 from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
 from rich.console import Console
-from run_builder import Shape, build_run
+from run_builder import Eager, Shape, build_run
 
 from energyscope.reporting.comparison.page import comparison_page
 from energyscope.reporting.comparison.source import ComparedRuns
@@ -90,7 +90,7 @@ def test_the_words_are_the_golden_ones(tmp_path, monkeypatch, name, form):
 def test_a_comparison_reads_as_its_golden_text(tmp_path, monkeypatch, form):
     """GIVEN two synthetic runs, THEN their comparison reads as it did when last looked at."""
     monkeypatch.chdir(tmp_path)
-    shapes = {"before": Shape(benchmark=Bench()), "after": Shape(scale=0.9, benchmark=Bench(seed=5))}
+    shapes = {"before": Eager(benchmark=Bench()), "after": Eager(scale=0.9, benchmark=Bench(seed=5))}
     source = ComparedRuns.of(build_run(Path(name), shape) for name, shape in shapes.items())
     page = form == "page"
     text = words_of(comparison_page(source, Path())) if page else printed(comparison_answer(source, 80))

@@ -85,22 +85,22 @@ def test_compare_gives_no_verdict_across_methods(graphs: dict[int | None, Run]) 
 
 
 def test_compare_says_so_between_executions(tmp_path: Path, graphs: dict[int | None, Run]) -> None:
-    """GIVEN an old graph against eager THEN it is a remark, as launching is the question; of a new one none."""
+    """GIVEN an old graph against eager THEN that is a remark, as launching is the question; of a new one not."""
     eager = planted_run(tmp_path / "eager", 32)
     old, new = (compare([eager, in_graphs(graphs[method])]).pairs[0] for method in (None, 1))
-    assert [[(remark.code, remark.values["whose"]) for remark in pair.remarks] for pair in (old, new)] == [
-        [("older-method-in", ["the other run"])],
-        [],
+    assert [[(remark.code, remark.values.get("whose")) for remark in pair.remarks] for pair in (old, new)] == [
+        [("eager-total", None), ("older-method-in", ["the other run"])],
+        [("eager-total", None)],
     ]
     assert not any(condition.field == "method" for pair in (old, new) for condition in pair.obstacles)
 
 
-def test_compare_of_eager_runs_says_nothing(tmp_path: Path) -> None:
+def test_compare_of_eager_runs_says_nothing_of_methods(tmp_path: Path) -> None:
     """GIVEN eager runs of revisions 0 and 1 THEN they are compared as before."""
     first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", method=1)
     assert json.loads((tmp_path / "b" / "run.json").read_text())["method"] == 1
     pair = compare([first, second]).pairs[0]
-    assert (pair.obstacles, pair.remarks) == ((), ())
+    assert (pair.obstacles, [remark.code for remark in pair.remarks]) == ((), ["eager-total"])
 
 
 def test_compare_of_two_old_graphs_says_that_both_are_old(tmp_path: Path) -> None:

@@ -7,8 +7,18 @@ from functools import cached_property
 from typing import Any
 
 from energyscope import format as fmt
+from energyscope.comparison.basis import DYNAMIC, Basis
 from energyscope.comparison.conditions import BOARD, DEVICE
-from energyscope.comparison.difference import LATENCY, PER_INFERENCE, PER_PASS, PER_STEP, POWER, Difference
+from energyscope.comparison.difference import (
+    LATENCY,
+    LEADS,
+    PER_INFERENCE,
+    PER_PASS,
+    PER_STEP,
+    POWER,
+    WORK,
+    Difference,
+)
 from energyscope.comparison.whole import SCORES, CellComparison
 from energyscope.intervals import finite
 from energyscope.reporting.comparison import differences
@@ -43,13 +53,16 @@ class ComparisonAnswer:
         obstacles = {condition.field: condition.name for condition in comparison.obstacles}
         sizes = [finite(report.part("model").get("parameters")) for report in against.reports]
         items = against.workloads[0].pair.normalised if against.workloads else ()
-        work = {item.name: item.relative for item in items}
+        per_parameter = next((item.relative for item in items if item.name.endswith("per parameter")), None)
+        per = next((_PER[item.name] for item in against.rows if item.name in _PER), "")
         precision = precision_name(against.cell.precision) if against.cell and not against.workloads else ""
         return {
             "lead": lead,
             "baseline": against.names[0],
             "other": against.names[1],
-            "unit": f"{precision} {_PER[lead.name]}".strip() if lead else None,
+            "unit": f"{precision} {per}".strip() if lead else None,
+            "work": bool(lead and lead.name == WORK),
+            "eager_total": comparison.basis == DYNAMIC,
             "modelled": [
                 name for name, report in zip(against.names, against.reports, strict=True) if report.modelled
             ],
@@ -63,7 +76,7 @@ class ComparisonAnswer:
             "differ": {note.field: note for pair in against.every() for note in pair.notes},
             "same": against.reports[0].run.path.resolve() == against.reports[1].run.path.resolve(),
             "sizes": sizes[1] / sizes[0] if sizes[0] and sizes[1] else None,
-            "per_parameter": work.get("energy per parameter"),
+            "per_parameter": per_parameter,
             "halves": [fmt.relative(energy) for energy in (lead.baseline, lead.other)] if lead else [],
         }
 
@@ -88,9 +101,11 @@ class ComparisonAnswer:
         lead, rows = self.against.lead, {item.name: item for item in self.against.rows if item.relative}
         if lead is None:
             return []
-        label = f"{'Modelled energy' if self.against.modelled else 'Energy'} per {self.facts['unit']}"
+        what = "Modelled energy" if self.against.modelled else "Work" if self.facts["work"] else "Energy"
         errors = " and ".join(fmt.measured(energy, "mJ") for energy in (lead.baseline, lead.other))
-        stats = [Stat(label, _both(lead, "mJ"), hint=errors), Stat.of("Energy ratio", lead.relative, "ratio")]
+        ratio = "Work ratio" if self.facts["work"] else "Energy ratio"
+        stats = [Stat(f"{what} per {self.facts['unit']}", _both(lead, "mJ"), hint=errors),
+                 Stat.of(ratio, lead.relative, "ratio")]  # fmt: skip
         ratios = ((LATENCY, "Time ratio"), (POWER, "Power ratio"))
         stats += [Stat.of(title, rows[name].relative, "ratio") for name, title in ratios if name in rows]
         scores = [name for name in SCORES if name in rows]
@@ -109,8 +124,10 @@ class ComparisonAnswer:
         against = self.against
         shown = against.workloads[place] if against.workloads else None
         rows = [differences.row(item) for item in (shown.pair.whole if shown else against.rows)]
-        rows += [differences.row(item, name=f"Energy, {workload.label}") for workload in against.shared_workloads
-                 for item in workload.pair.whole if workload is not shown and item.name in _PER]  # fmt: skip
+        rows += [differences.row(item, name=f"{energy_title(workload.basis)}, {workload.label}")
+                 for workload in against.shared_workloads
+                 for item in workload.pair.whole
+                 if workload is not shown and item.name in LEADS[workload.basis]]  # fmt: skip
         rows += [differences.row(item) for item in (against.generation.rows[:1] if against.generation else ())]
         return differences.table(against, rows, "Whole model")
 
@@ -118,15 +135,21 @@ class ComparisonAnswer:
         """Return what changed, the largest change first: blocks, else precisions of the benchmark."""
         against = self.against
         if against.workloads:
-            rows = [differences.row(item) for item in against.workloads[place].blocks]
-            return differences.table(against, rows, "Energy by block", "Block")
+            workload = against.workloads[place]
+            rows = [differences.row(item, workload.shares.get(str(item.kind))) for item in workload.blocks]
+            return differences.table(against, rows, f"{energy_title(workload.basis)} by block", "Block")
         rows = precision_rows(against)
         rows.sort(key=lambda row: -abs(row["ratio"].value - 1) if row["ratio"] else 1.0)
-        return differences.table(against, rows, "Energy by precision", "Precision")
+        return differences.table(against, rows, f"{energy_title(against.cells_basis)} by precision", "Precision")
+
+
+def energy_title(basis: Basis) -> str:
+    """Return what that is called by which runs are compared."""
+    return "Work" if basis == DYNAMIC else "Energy"
 
 
 def precision_rows(against: Against) -> list[dict[str, Any]]:
-    """Return the energy of one inference in each cell that both benchmarks have."""
+    """Return the energy, or work, of one inference in each cell that both benchmarks have."""
     several = len({(cell.batch_size, cell.sequence_length) for cell in against.cells}) > 1
 
     def name(cell: CellComparison) -> str:
@@ -137,7 +160,7 @@ def precision_rows(against: Against) -> list[dict[str, Any]]:
         differences.row(item, name=name(cell), kind=cell.precision, cell=cell)
         for cell in against.cells
         for item in cell.rows
-        if item.name == PER_INFERENCE
+        if item.name in LEADS[against.cells_basis]
     ]
 
 
@@ -151,8 +174,9 @@ def figures(source: ComparedRuns) -> list[Figure]:
             parts += differences.ratios(answer.parts(place).head(_MOST_BARS), when, kinds=True)
             wholes += differences.ratios(answer.whole(place), when)
     by = "block" if source.others[0].workloads else "precision"
+    basis = source.others[0].first_comparison.basis
     every = [
-        Figure("compare-parts", f"Energy ratio by {by}", parts,
+        Figure("compare-parts", f"{energy_title(basis)} ratio by {by}", parts,
                "Largest change first; whiskers: 95 % intervals. Hollow: not shown."),
         Figure("compare-whole", "Ratios of the whole model", wholes,
                "Ratio to the baseline. Green: better; red: worse. Hollow: not shown."),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from energyscope import reasons
+from energyscope.comparison.conditions import BOARD, NAMES
 from energyscope.comparison.difference import LATENCY, LESS, POWER, SHOWN, TOKENS_PER_JOULE, Difference
 from energyscope.comparison.difference import NOT_COMPARABLE as UNDECIDED
 from energyscope.reporting.charts.bars import bars, dots
@@ -20,12 +21,16 @@ _BETTER_LARGER = frozenset({TOKENS_PER_JOULE, "accuracy"})
 NOT_COMPARABLE = "not comparable"
 _VERDICTS = {"less": "less", "more": "more", "no-difference-shown": "not shown"}
 _WHY = {"too-noisy": "too noisy", "interval-unknown": "no interval", "in-one-run": "in one run only",
-        "in-neither-run": "in neither run"}  # fmt: skip
+        "in-neither-run": "in neither run", "eager-total": "eager total"}  # fmt: skip
+_OTHER_BOARD = "other board"
 _SPREAD = 12.0  # ratios that differ by more stand on a logarithmic axis
 
 
-def row(item: Difference, **more: Any) -> dict[str, Any]:
-    """Return a difference as a row; ``judged`` is the colour of its verdict, ``decided`` whether it has one."""
+def row(item: Difference, share: Difference | None = None, **more: Any) -> dict[str, Any]:
+    """Return a difference as a row; ``judged`` is the colour of its verdict, ``decided`` whether it has one.
+
+    ``share`` is the difference of the same part's shares of the model's work.
+    """
     good = (item.verdict == LESS) != (item.name in _BETTER_LARGER)
     judged = item.verdict in SHOWN and item.name != POWER
     unit = _UNITS.get(item.name, _UNITS.get(item.unit, item.unit))
@@ -41,8 +46,13 @@ def row(item: Difference, **more: Any) -> dict[str, Any]:
         "noisy": item.verdict not in SHOWN,
         "decided": item.verdict != UNDECIDED,
         "judged": (SAVES if good else COSTS) if judged else UNCLEAR,
+        **(_share(share) if share else {}),
         **more,
     }
+
+
+def _share(item: Difference) -> dict[str, Any]:
+    return {"share": item.baseline, "other_share": item.other, "share_verdict": _verdict(item)}
 
 
 def capital(name: str) -> str:
@@ -52,21 +62,39 @@ def capital(name: str) -> str:
 
 def _verdict(item: Difference) -> str:
     """Return a verdict in words; where there is none, its reason if that is a single one of this difference."""
-    codes = [why.code for why in reasons.split(item.reason)]
-    why = _WHY.get(str(codes[0]), NOT_COMPARABLE) if len(codes) == 1 else NOT_COMPARABLE
-    return _VERDICTS.get(item.verdict, why)
+    if item.verdict in _VERDICTS:
+        return _VERDICTS[item.verdict]
+    every = reasons.split(item.reason)
+    if len(every) != 1:
+        return NOT_COMPARABLE
+    (why,) = every
+    return _OTHER_BOARD if why.values.get("names") == [NAMES[BOARD]] else _WHY.get(str(why.code), NOT_COMPARABLE)
 
 
 def table(against: Against, rows: Iterable[Row], heading: str, first: str = "What") -> Table:
-    """Return rows of differences as a table."""
+    """Return rows of differences as a table, with columns of shares where rows have them."""
+    rows = list(rows)
+    shared = any("share_verdict" in each for each in rows)
     columns = [
         Column("name", first),
         Column("ratio", "Ratio", "ratio", "other / baseline, with 95 % interval"),
-        Column("baseline", against.heads[0], "", f"baseline: {against.names[0]}, with 95 % interval", rank=2),
-        Column("other", against.heads[1], "", f"{against.names[1]}, with 95 % interval", rank=1),
+        Column(
+            "baseline",
+            against.heads[0],
+            "",
+            f"baseline: {against.names[0]}, with 95 % interval",
+            rank=4 if shared else 2,
+        ),
+        Column("other", against.heads[1], "", f"{against.names[1]}, with 95 % interval", rank=3 if shared else 1),
         Column("verdict", "Verdict", "text", "less, more: the 95 % interval of the difference excludes 0"),
     ]
-    return Table(columns, list(rows), heading)
+    if shared:
+        columns += [
+            Column("share", "Share", "share", f"of the model's work in {against.names[0]}", rank=2),
+            Column("other_share", "Other share", "share", f"of the model's work in {against.names[1]}", rank=1),
+            Column("share_verdict", "Of shares", "text", "the shares' verdict; another board is not in its way"),
+        ]
+    return Table(columns, rows, heading)
 
 
 def ratios(table: Table, when: Mapping[str, str], *, kinds: bool = False) -> list[View]:

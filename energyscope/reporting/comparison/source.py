@@ -6,13 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from energyscope.comparison.basis import DYNAMIC, SHARE_OF_WORK, TOTAL, WORK, Basis, Measure
 from energyscope.comparison.compare import Comparison, PairComparison, compare, with_unique_names
-from energyscope.comparison.conditions import EXECUTION, MODEL, PRECISION, RunComparison, value_of
-from energyscope.comparison.difference import ENERGIES, Difference, compared
+from energyscope.comparison.conditions import BOARD, EXECUTION, MODEL, PRECISION, RunComparison, value_of
+from energyscope.comparison.difference import ENERGIES, LEADS, Difference, compared
+from energyscope.comparison.parts import mostly_invalid
 from energyscope.comparison.whole import BenchmarkComparison, CellComparison, GenerationComparison
-from energyscope.reporting.run.parts import blocks
+from energyscope.intervals import Interval
+from energyscope.reporting.run.parts import blocks, is_noisy
 from energyscope.reporting.run.report import MeasuredWorkload, Report, execution_name, precision_name
 from energyscope.reporting.section import Page
+from energyscope.reporting.table import Row
 from energyscope.runs.phases import PhaseName
 from energyscope.runs.store import Run
 
@@ -35,17 +39,39 @@ class SameWorkload:
             f", {execution_name(workload.execution)}" if PhaseName.of(workload.name).execution else ""
         )
 
+    @property
+    def basis(self) -> Basis:
+        """What it is compared by."""
+        return self.pair.basis
+
     @cached_property
     def blocks(self) -> list[Difference]:
-        """The differences of blocks, overhead and what is unexplained; the largest change first."""
+        """The differences of blocks, overhead and what is unexplained; the largest change first.
+
+        Of their energy, or of their work where that is what is compared.
+        """
+        measure = WORK if self.basis == DYNAMIC else None
+        return sorted(
+            self._by_block("mJ", measure, self.pair.names()),
+            key=lambda item: -abs(item.change.value) if item.change else 1.0,
+        )
+
+    @cached_property
+    def shares(self) -> dict[str, Difference]:
+        """The differences of the blocks' shares of the model's work, by kind; empty where energy is compared."""
+        if self.basis == TOTAL:
+            return {}
+        items = self._by_block("share", SHARE_OF_WORK, self.pair.names((BOARD,)))
+        return {str(item.kind): item for item in items}
+
+    def _by_block(self, unit: str, measure: Measure | None, obstacles: Sequence[str]) -> Iterator[Difference]:
+        """Yield a difference for each block; without a measure, that of all energy."""
         rows = [{row["kind"]: row for row in blocks(side.tree, modelled=False).rows} for side in self.sides]
-        items = []
         for kind in dict.fromkeys([*rows[0], *rows[1]]):
-            first, second = (side.get(kind, {}) for side in rows)
-            values = first.get("energy"), second.get("energy")
-            noisy = bool(first.get("noisy")), bool(second.get("noisy"))
-            items.append(compared(kind, "mJ", values, self.pair.names(), noisy, kind))
-        return sorted(items, key=lambda item: -abs(item.change.value) if item.change else 1.0)
+            (first, weak), (second, weaker) = (
+                _block(side[kind], measure) if kind in side else (None, False) for side in rows
+            )
+            yield compared(kind, unit, (first, second), obstacles, (weak, weaker), kind)
 
 
 @dataclass(frozen=True)
@@ -100,11 +126,16 @@ class Against:
         """The cells that both benchmarks have."""
         return self.benchmark.cells if self.benchmark else ()
 
+    @property
+    def cells_basis(self) -> Basis:
+        """What benchmarks are compared by."""
+        return self.benchmark.basis if self.benchmark else TOTAL
+
     @cached_property
     def cell(self) -> CellComparison | None:
         """The cell that takes the baseline least energy per inference."""
         leads = [(item.baseline.value, place) for place, cell in enumerate(self.cells)
-                 if (item := energy_of(cell.rows)) and item.baseline]  # fmt: skip
+                 if (item := energy_of(cell.rows, self.cells_basis)) and item.baseline]  # fmt: skip
         return self.cells[min(leads)[1]] if leads else None
 
     @property
@@ -120,7 +151,7 @@ class Against:
     @property
     def lead(self) -> Difference | None:
         """The energy of the whole model there."""
-        return energy_of(self.rows)
+        return energy_of(self.rows, self.first_comparison.basis)
 
     def every(self) -> Iterator[RunComparison]:
         """Yield all its comparisons."""
@@ -181,9 +212,23 @@ class ComparedRuns:
 COMPARE: Page[ComparedRuns] = Page("compare")
 
 
-def energy_of(rows: Iterable[Difference]) -> Difference | None:
-    """Return the energy of a whole model among its differences, where both runs have it."""
-    return next((item for item in rows if item.name in ENERGIES and item.change), None)
+def energy_of(rows: Iterable[Difference], basis: Basis) -> Difference | None:
+    """Return what a whole model is compared by among its differences; all energy where work is not known."""
+    known = [item for item in rows if item.change]
+    return next((item for names in (LEADS[basis], ENERGIES) for item in known if item.name in names), None)
+
+
+def _block(row: Row, measure: Measure | None) -> tuple[Interval | None, bool]:
+    """Return what a row of blocks has by a measure, and whether that is too noisy.
+
+    Overhead and what is unexplained belong to no component: their work has no interval.
+    """
+    if measure is None:
+        return row["energy"], is_noisy(row["energy"])
+    if "nodes" not in row:
+        return row["work_share" if measure is SHARE_OF_WORK else "work"], False
+    value = measure.total(row["nodes"])
+    return value, mostly_invalid(row["nodes"], measure) or bool(value and value.known and is_noisy(value))
 
 
 def _workload(report: Report, name: str | None) -> MeasuredWorkload | None:

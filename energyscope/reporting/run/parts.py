@@ -250,6 +250,7 @@ def _row(nodes: Sequence[Node], whole: _Whole, scale: float) -> dict[str, Any] |
         "part": title_of(measured[0].kind) + (f" \u00d7{shown}" if shown > 1 else ""),
         "kind": measured[0].kind,
         "component": measured[0].name if count == 1 else None,
+        "nodes": measured,
         "energy": energy.scaled(scale),
         "work": work and work.scaled(scale),
         "idle": idle and idle.scaled(scale),
