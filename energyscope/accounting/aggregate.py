@@ -276,8 +276,9 @@ def _add_intervals_of_shares(row: EnergyRow, sources: Sources) -> None:
     paired = measured.beside_model
     if paired.mean is not None and row.component != ROOT:
         half = paired.relative_half_width
-        shares["time"] = Total(calls * paired.mean, None if half is None else calls * half * paired.mean)
-        shares["energy"] = _of_both(shares["dynamic"], shares["time"], model) or shares["energy"]
+        time_share = Total(calls * paired.mean, None if half is None else calls * half * paired.mean)
+        shares["time"] = time_share
+        shares["energy"] = _of_both(shares["dynamic"], time_share, model) or shares["energy"]
     if (work := shares["dynamic"]) is not None:
         row.dynamic_share, row.dynamic_share_ci_low, row.dynamic_share_ci_high = work.value, work.low, work.high
         row.dynamic_share_quality = _grade_of(_estimate(work, measured), measured.guard)

@@ -107,11 +107,15 @@ def measure(
     activity = mean_activity([Activity(**shares) if shares else None for shares in activities])
     values = two_values(columns["energy"])
     mixture = [reason("two-values", low_mj=values[0], high_mj=values[1])] if values else []
+    estimates = {
+        name: combine(values, first=first, floor=floors[name], correlation=correlations.get(name, 0.0))
+        for name, values in columns.items()
+    }
     return Measured(
-        **{
-            name: combine(values, first=first, floor=floors[name], correlation=correlations.get(name, 0.0))
-            for name, values in columns.items()
-        },
+        energy=estimates["energy"],
+        static=estimates["static"],
+        dynamic=estimates["dynamic"],
+        time=estimates["time"],
         beside_model=_beside_model(entries, first),
         idle_half_w=(idle.half_w or 0.0) if idle else 0.0,
         by_pass={name: _by_pass(final, values) for name, values in columns.items()},

@@ -72,7 +72,7 @@ def bursts_on(device: torch.device) -> Bursts:
 
         def step() -> None:
             product()
-            torch.cuda._sleep(cycles)  # noqa: SLF001
+            torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]  # noqa: SLF001
 
         return step
 
@@ -82,7 +82,7 @@ def bursts_on(device: torch.device) -> Bursts:
 
 def _seconds(call: Call) -> float:
     """Return the seconds of a call on the device, after others that bring it to its clocks."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     for event in (begin, end):
         for _ in range(TIMED_CALLS):
             call()
@@ -145,7 +145,9 @@ def find_sampling(meter: Meter, replayer: RoundReplay, bursts: Bursts, *, clock:
         return _sweep(meter, replayer, bursts, (low_s, high_s), rate, clock)
 
     whole = sweep(SHORTEST_S, LONGEST_S, SWEEP_RATE)
-    for period_s in [] if whole is None else _off(whole)[:CANDIDATES]:
+    if whole is None:
+        return None
+    for period_s in _off(whole)[:CANDIDATES]:
         near = sweep(period_s * (1 - CLOSE), period_s * (1 + CLOSE), CLOSE_RATE)
         if near is None or float(near.unexplained().std()) < LEAST_BEAT:
             continue
@@ -153,7 +155,7 @@ def find_sampling(meter: Meter, replayer: RoundReplay, bursts: Bursts, *, clock:
         likely = [interval_s for share, interval_s in found if share >= EXPLAINED]
         if not likely:
             continue
-        interval_s = max(likely, key=lambda each: whole.explained(*((each / k, h) for h, k in STRONGEST)))
+        interval_s = max(likely, key=partial(_explained_by_strongest, whole))
         while (longer := 2 * interval_s) < LONGEST_S:  # work beats at half of the board's interval as well
             near = sweep(longer * (1 - CLOSE), longer * (1 + CLOSE), CLOSE_RATE)
             if near is None or not _first_harmonic(near, longer):
@@ -210,6 +212,10 @@ def _best(sweep: Sweep, period_s: float, harmonic: int) -> tuple[float, float]:
         tried = np.arange(1 - width, 1 + width, step) * best[1]
         best = max((sweep.explained((float(interval), harmonic)), float(interval)) for interval in tried)
     return best
+
+
+def _explained_by_strongest(sweep: Sweep, interval_s: float) -> float:
+    return sweep.explained(*((interval_s / multiple, harmonic) for harmonic, multiple in STRONGEST))
 
 
 def _first_harmonic(sweep: Sweep, interval_s: float) -> bool:

@@ -130,10 +130,9 @@ def fit_grid(ticks: Ticks) -> Grid:
     # the counter shows its last tick: where reads failed, that is the last one on the grid before the new value
     index[~sure] = np.floor((ticks.after_s[~sure] - line.origin_s) / line.period_s)
     regular = line.origin_s + line.period_s * index
-    variance = np.where(spread > 0, line.jitter_s**2 + spread**2, 1.0)
-    weight = (
-        np.where(spread > 0, line.jitter_s**2 / variance, 1.0) * sure
-    )  # of the observation; all if it is exact
+    variance = line.jitter_s**2 + spread**2
+    known = variance > 0  # an exact observation of an exact grid has none, and all its weight
+    weight = np.divide(line.jitter_s**2, variance, out=np.ones_like(variance), where=known & (spread > 0)) * sure
     times = np.clip(regular + weight * (observed - regular), ticks.before_s, ticks.after_s)
     return Grid(times, np.sqrt(weight) * spread, sure, line.period_s, line.jitter_s, line.period_sd_s)
 

@@ -39,7 +39,7 @@ class Canary:
     def seconds(self) -> float:
         """Return how long the graph takes now (s)."""
         graph = self._graph or self._capture()
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         graph.replay()
         begin.record()
         for _ in range(LAUNCHES):

@@ -133,6 +133,10 @@ class OtherRank:
         """Raise: this rank runs what the leader runs, and nothing alone."""
         raise RuntimeError("a rank of a split model runs nothing alone: replay on the leader's device")
 
+    def pace(self, round_: Sequence[Call], seconds: float) -> float:
+        """Raise, as `run` does."""
+        raise RuntimeError("a rank of a split model runs nothing alone: time it on the leader's device")
+
     def synchronize(self) -> None:
         """Do nothing: when the leader has the answers, the others have finished their work."""
 

@@ -82,7 +82,7 @@ def test_the_options_reach_the_examination(shown):
 
 def test_what_more_can_be_measured_is_said_once_it_was_not(shown):
     """A short examination of a GPU names --thorough; a thorough one does not."""
-    assert "--thorough also compares" in shown()[0]
+    assert "--thorough measures also" in shown()[0]
     assert "--thorough" not in shown("--thorough")[0]
 
 

@@ -47,9 +47,9 @@ def _rows(name: str) -> Iterator[dict[str, Any]]:
                 "board": str(report.part("device").get("uuid"))[4:8],
                 "execution": execution_name(workload.execution),
                 "energy": workload.energy,
-                "work": workload.work,
+                "work": workload.work.value,
                 "time": workload.number("time_us"),
-                **{kind: percent(_work(workload, kind) / workload.work) for kind in KINDS},
+                **{kind: percent(_work(workload, kind) / workload.work.value) for kind in KINDS},
             }
 
 
