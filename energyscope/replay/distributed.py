@@ -133,7 +133,7 @@ class OtherRank:
         """Raise: this rank runs what the leader runs, and nothing alone."""
         raise RuntimeError("a rank of a split model runs nothing alone: replay on the leader's device")
 
-    def pace(self, round_: Sequence[Call], seconds: float) -> float:
+    def pace(self, round_: Sequence[Call], seconds: float) -> float:  # noqa: ARG002 - the contract's
         """Raise, as `run` does."""
         raise RuntimeError("a rank of a split model runs nothing alone: time it on the leader's device")
 
