@@ -114,10 +114,9 @@ def _label(row: Row, part: str, workload: MeasuredWorkload) -> str:
         share = (
             f" \u00b7 {fmt.quantity(row['work'].value / work, 'share')} of all work"  # the better known of the two
         )
-    checks = workload.checks
-    check = checks.kinds.get(str(row["kind"]))
+    check = workload.checks.kinds.get(str(row["kind"]))
     if check is not None and check.disagrees and check.saved is not None:
-        share += f" ({fmt.quantity(-check.saved.value, 'change')} {checks.name} without it)"
+        share += f" ({fmt.quantity(-check.saved.value, 'change')} without it)"
     return f"{fmt.quantity(amount, 'mJ')}{share}"
 
 
