@@ -30,9 +30,10 @@ from energyscope.replay.replayer import Execution, Replayer
 from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.targets import Layers, Target, targets
 from energyscope.replay.tensors import tensors_in
+from energyscope.stages.instruments import Instruments
 from energyscope.stages.sampling import sampling_interval
 from energyscope.stages.sampling_budget import SamplingBudget
-from energyscope.stages.session import STAGE, Instruments, Journal, Session
+from energyscope.stages.session import STAGE, Journal, Session
 
 PREFILL = "prefill"
 

@@ -12,90 +12,32 @@ none of these.
 from __future__ import annotations
 
 import itertools
-import math
 import random
-import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
-
-import torch
+from dataclasses import asdict
+from typing import Any
 
 from energyscope.accounting import records
 from energyscope.accounting.aggregate import ROOT
 from energyscope.failures import out_of_memory
-from energyscope.metering.group import MeterGroup, subtract_window, sum_windows
+from energyscope.metering.group import subtract_window, sum_windows
 from energyscope.metering.interval import windows_wanted
-from energyscope.metering.ticks import Calls
-from energyscope.metering.waiting import HOST, SETTLE_S, Clock, measure_idle, read_windows
+from energyscope.metering.waiting import SETTLE_S, measure_idle, read_windows
 from energyscope.progress import Progress
 from energyscope.reasons import Reason, reason
-from energyscope.replay.calls import Call, RoundReplay
 from energyscope.replay.graphs import NotCapturableError
-from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.targets import Target
+from energyscope.stages.instruments import Instruments
 from energyscope.stages.pauses import Pauses
-from energyscope.stages.sampling_budget import (
-    LEADS_S,
-    REWARM_S,
-    SETTLED_S,
-    SETTLING_REPLAYS,
-    SamplingBudget,
-    first_windows,
-    most_retaken,
-)
-from energyscope.unknown import quotient
+from energyscope.stages.sampling_budget import REWARM_S, SamplingBudget, first_windows, most_retaken
+from energyscope.stages.settling import settling_s
 
 Journal = Callable[[Mapping[str, Any]], None]
 
 STAGE = "profile"
-GAP_S = 0.1  # without load before such a replay, as between windows, where the next one is set up
-UNSETTLED = 0.004  # relative; more than this, beyond two standard errors, asks for a longer lead
 LONGER_MODEL = 4.0
 BLOCKS = 4  # of component and model in turn, in each of the first passes
 BLOCK_S = 0.008  # in which the host's pace hardly changes
-
-
-class WindowReplay(RoundReplay, Protocol):
-    """Runs a round of calls for a window, with a rest before each call where asked for; `Replayer` does it."""
-
-    def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None: ...
-
-    def pace(self, round_: Sequence[Call], seconds: float) -> float: ...
-
-    def own_bytes(self) -> int | None: ...
-
-
-@dataclass
-class Instruments:
-    """What a session works with.
-
-    ``elsewhere`` are the replayers of the other devices that a model is spread over, in the order of the meters;
-    ``sampling_s`` is the interval at which the sensor samples the board's power, None where it is not known. Where
-    the host sets the pace, components are timed ``beside_model``, in short blocks of both in turn.
-    """
-
-    replay_setup: ReplaySetup
-    replayer: WindowReplay
-    meter: MeterGroup
-    clock: Clock = HOST
-    elsewhere: Mapping[torch.device, WindowReplay] = field(default_factory=dict)
-    sampling_s: float | None = None
-    beside_model: bool = False
-
-    def replayer_of(self, target: Target) -> WindowReplay:
-        """Return the replayer of the device on which a target's work ends."""
-        device = self.replay_setup.device_of(target) if self.elsewhere else None
-        return self.replayer if device is None else self.elsewhere.get(device, self.replayer)
-
-    def synchronize(self) -> None:
-        """Wait until every device has done all that was queued."""
-        for replayer in (self.replayer, *self.elsewhere.values()):
-            replayer.synchronize()
-
-    def own_bytes(self) -> list[int | None]:
-        """Return the memory (bytes) that this process holds on each device."""
-        return [replayer.own_bytes() for replayer in (self.replayer, *self.elsewhere.values())]
 
 
 class Session:
@@ -126,7 +68,8 @@ class Session:
         steps = _Steps(progress, total=first_windows(plan, self.sampling_budget))
         progress(STAGE, "preheating", 0, steps.total)
         self._warm(anchor, self.sampling_budget.preheat_s)
-        self._lead_s = self._settling_s(anchor)
+        if not self.meter.modelled and anchor.key not in self._unavailable:
+            self._lead_s = settling_s(self.instruments, anchor, self.window_s)
         number = 0
         for number in range(self.sampling_budget.passes):
             self._pass(number, anchor, [target for target in plan if target is not anchor], steps)
@@ -194,37 +137,6 @@ class Session:
     def _retake_other_speed(self, plan: Sequence[Target], steps: _Steps) -> None:
         """Take the windows again, once, in which the device was not in the state in which it mostly is."""
         self._retake(plan, records.windows_at_other_speed(self.entries), steps)
-
-    def _settling_s(self, anchor: Target) -> float:
-        """Return how long (s) loads must run before they count: until the model's energy is that of later on.
-
-        A window as usual, begun ever later in a long replay, is compared with the end of it.
-        """
-        if self.meter.modelled or anchor.key in self._unavailable:
-            return 0.0
-        excess: list[list[float | None]] = []
-        for _ in range(SETTLING_REPLAYS):
-            self.instruments.clock.sleep(GAP_S)
-            with self.instruments.replay_setup.round(anchor) as round_:
-                calls = self.instruments.replayer.run(round_, self.window_s + LEADS_S[-1] + SETTLED_S)
-            if calls is not None:
-                excess.append(self._excess(calls))
-        for lead_s, column in zip(LEADS_S, zip(*excess, strict=True), strict=True):
-            known = [value for value in column if value is not None]
-            off = abs(statistics.fmean(known)) if len(known) > 1 else 0.0
-            if off <= UNSETTLED or off <= 2 * statistics.stdev(known) / math.sqrt(len(known)):
-                return lead_s
-        return LEADS_S[-1]
-
-    def _excess(self, calls: Calls) -> list[float | None]:
-        """Return by how much (relative) a window's energy is off that of the end, for each lead."""
-        settled = sum_windows(read_windows(self.meter, calls, self.instruments.clock, lead_s=LEADS_S[-1]))
-        excess = []
-        for lead_s in LEADS_S:
-            window = sum_windows(self.meter.windows(calls.first(self.window_s + lead_s), lead_s))
-            ratio = quotient(window.energy_mj, settled.energy_mj)
-            excess.append(None if ratio is None else ratio - 1)
-        return excess
 
     def _retake(self, plan: Sequence[Target], again: Sequence[tuple[str, int]], steps: _Steps) -> None:
         """Take windows again; the new one replaces the one before it of its pass."""

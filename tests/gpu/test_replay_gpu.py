@@ -33,8 +33,9 @@ from energyscope.replay.graphs import GraphRound, NotCapturableError  # noqa: E4
 from energyscope.replay.replayer import Replayer  # noqa: E402
 from energyscope.replay.targets import Target  # noqa: E402
 from energyscope.stages.facts import gpu_uuid  # noqa: E402
+from energyscope.stages.instruments import Instruments  # noqa: E402
 from energyscope.stages.sampling_budget import SamplingBudget  # noqa: E402
-from energyscope.stages.session import Instruments, Session  # noqa: E402
+from energyscope.stages.session import Session  # noqa: E402
 from energyscope.workloads import profile_inputs  # noqa: E402
 
 pytestmark = pytest.mark.gpu

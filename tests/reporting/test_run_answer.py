@@ -136,9 +136,7 @@ def test_a_share_that_the_model_contradicts_is_told_with_both_numbers(tmp_path):
     )
     assert "the model without each contradicts the share of MLP, was not measured to check" in told.trust
     assert told.trust.startswith("With care")
-    assert any(
-        "(\u221234 % without it)" in str(row.get("label")) for row in told.figures[0].views[0].table.rows
-    )
+    assert any("(\u221234 % without it)" in str(row.get("label")) for row in told.figures[0].views[0].table.rows)
 
 
 def test_leaves_that_do_not_add_up_are_told_beside_the_share(tmp_path):

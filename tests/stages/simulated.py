@@ -15,8 +15,9 @@ from energyscope.progress import Progress, silent
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.targets import Target
 from energyscope.runs.schema import EnergyRow
+from energyscope.stages.instruments import Instruments
 from energyscope.stages.sampling_budget import SamplingBudget
-from energyscope.stages.session import Instruments, Journal, Session
+from energyscope.stages.session import Journal, Session
 from energyscope.testing import SimulatedCall, SimulatedGpu
 
 NOTHING = SimulatedCall(0.0, 0.0)  # launches no work

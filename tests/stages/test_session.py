@@ -12,12 +12,13 @@ from simulated import NOTHING, REFUSAL, REFUSED, RefusingGpu, StandInRig, measur
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import silent
 from energyscope.reasons import reason, split
+from energyscope.stages.instruments import Instruments
 from energyscope.stages.sampling_budget import (
     PREHEAT_S,
     REWARM_S,
     SamplingBudget,
 )
-from energyscope.stages.session import Instruments, Session
+from energyscope.stages.session import Session
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 MODEL = SimulatedCall(20.0, 80.0)  # 250 W
