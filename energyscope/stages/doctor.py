@@ -23,7 +23,7 @@ from energyscope.reasons import Reason, reason
 from energyscope.replay.calls import Call
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.facts import device_facts, gpu_uuid
-from energyscope.stages.sampling import SAMPLING_TAKES_S, sampling_interval
+from energyscope.stages.sampling_interval import SAMPLING_TAKES_S, sampling_interval
 
 STAGE = "sensor"
 AGREEMENT_S = 5.0  # of load, over which counter and power are compared

@@ -31,8 +31,8 @@ from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.targets import Layers, Target, targets
 from energyscope.replay.tensors import tensors_in
 from energyscope.stages.instruments import Instruments
-from energyscope.stages.sampling import sampling_interval
 from energyscope.stages.sampling_budget import SamplingBudget
+from energyscope.stages.sampling_interval import sampling_interval
 from energyscope.stages.session import STAGE, Journal, Session
 
 PREFILL = "prefill"

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from energyscope.metering.group import MeterGroup
-from energyscope.stages import sampling
-from energyscope.stages.sampling import sampling_interval
+from energyscope.stages import sampling_interval as sampling
+from energyscope.stages.sampling_interval import sampling_interval
 from energyscope.testing import SimulatedGpu
 
 CUDA = torch.device("cuda")
