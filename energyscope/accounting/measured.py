@@ -11,7 +11,7 @@ from typing import Any
 from energyscope.accounting.records import HOST_BOUND, Entry, IdlePower, any_bits, windows
 from energyscope.metering.activity import Activity, mean_activity
 from energyscope.metering.interval import Estimate, combine, spread, student_t, two_values
-from energyscope.reasons import Reason, reason
+from energyscope.reasons import reason
 from energyscope.unknown import mean, minus
 
 IDLE_SIGN = {"static": 1.0, "dynamic": -1.0}
@@ -28,7 +28,8 @@ class Measured:
     ``power_w``, ``clock_mhz`` and ``activity`` are means. ``empty`` says that it launches no work on the device.
     ``guard`` holds what disturbed a window, ``reasons`` what else a reader should know. ``by_pass`` has each
     quantity's windows by pass, ``beside_model`` the time of a call over that of the model's pass, in turn with it.
-    The intervals do not contain the error of the idle power (``idle_half_w``, W), which all targets share.
+    The intervals do not contain the error of the idle power (``idle_half_w``, W; None: unknown), which all targets
+    share.
     """
 
     energy: Estimate = UNKNOWN
@@ -36,7 +37,7 @@ class Measured:
     dynamic: Estimate = UNKNOWN
     time: Estimate = UNKNOWN
     beside_model: Estimate = UNKNOWN
-    idle_half_w: float = 0.0
+    idle_half_w: float | None = 0.0
     by_pass: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     power_w: float | None = None
     naive_mj: float | None = None
@@ -57,12 +58,19 @@ class Measured:
         estimate: Estimate = getattr(self, quantity)
         if estimate.mean is None or estimate.low is None or estimate.high is None:
             return estimate
-        half = math.hypot((estimate.high - estimate.low) / 2, self.idle_error(quantity))
+        idle = self.idle_error(quantity)
+        if idle is None:
+            return Estimate(estimate.mean, None, None, estimate.windows)
+        half = math.hypot((estimate.high - estimate.low) / 2, idle)
         return Estimate(estimate.mean, estimate.mean - half, estimate.mean + half, estimate.windows)
 
-    def idle_error(self, quantity: str) -> float:
-        """Return by how much (mJ) a quantity is off if the idle power is too low by its half-width."""
-        return IDLE_SIGN.get(quantity, 0.0) * self.idle_half_w * (self.time.mean or 0.0) / 1e3
+    def idle_error(self, quantity: str) -> float | None:
+        """Return how much (mJ) the half-width of the idle power is in a quantity, with its sign; None: unknown."""
+        if quantity not in IDLE_SIGN:
+            return 0.0
+        if self.idle_half_w is None or self.time.mean is None:
+            return None
+        return IDLE_SIGN[quantity] * self.idle_half_w * self.time.mean / 1e3
 
     @property
     def host_bound(self) -> bool | None:
@@ -94,7 +102,6 @@ def measure(
     taken = list(windows(entries))
     if not taken:
         return Measured(reasons=unavailable)
-    paused = "rest_us" in taken[0]
     by_pass = {entry["pass"]: entry for entry in taken}
     final = [by_pass[number] for number in sorted(by_pass)]
     original = list({entry["pass"]: entry for entry in reversed(taken)}.values())
@@ -105,8 +112,6 @@ def measure(
     devices = [entry["devices"] for entry in final if "devices" in entry]
     activities = [entry["window"].get("activity") for entry in final]
     activity = mean_activity([Activity(**shares) if shares else None for shares in activities])
-    values = two_values(columns["energy"])
-    mixture = [reason("two-values", low_mj=values[0], high_mj=values[1])] if values else []
     estimates = {
         name: combine(values, first=first, floor=floors[name], correlation=correlations.get(name, 0.0))
         for name, values in columns.items()
@@ -117,7 +122,7 @@ def measure(
         dynamic=estimates["dynamic"],
         time=estimates["time"],
         beside_model=_beside_model(entries, first),
-        idle_half_w=(idle.half_w or 0.0) if idle else 0.0,
+        idle_half_w=idle.half_w if idle else 0.0,
         by_pass={name: _by_pass(final, values) for name, values in columns.items()},
         power_w=mean(_column(final, "power_w")),
         naive_mj=mean(_column(final, "naive_mj")),
@@ -129,11 +134,11 @@ def measure(
         waited_share=mean([entry.get("waited_share") for entry in final]),
         activity=activity,
         devices_mj=[mean(device) for device in zip(*devices, strict=True)],
-        guard=_sorted_union([*(entry.get("guard") or ()), *_beating(final), *mixture] for entry in final),
+        guard=_sorted_union([_disturbances(final, columns["energy"])]),
         reasons=[
             *_sorted_union([entry["window"]["reason"]] for entry in final),
             *([reason("retaken-windows", windows=again)] if (again := len(taken) - len(final)) else []),
-            *([reason("replayed-with-pauses")] if paused else []),
+            *([reason("replayed-with-pauses")] if "rest_us" in taken[0] else []),
             *([activity.reason] if activity and activity.reason else []),
             *unavailable,
         ],
@@ -162,10 +167,15 @@ def _by_pass(final: Sequence[Entry], values: Sequence[float | None]) -> dict[int
     return {entry["pass"]: value for entry, value in zip(final, values, strict=True) if value is not None}
 
 
-def _beating(entries: Sequence[Entry]) -> list[Reason]:
-    """Return that a target beats with the sensor, where it does in half of its windows or more."""
-    beating = sum(bool(entry.get("beats")) for entry in entries)
-    return [reason("beats-with-sensor", windows=beating)] if 2 * beating >= len(entries) else []
+def _disturbances(final: Sequence[Entry], energies: Sequence[float | None]) -> list[str]:
+    """Return what disturbed windows; a beat with the sensor counts where half of them have it, or more."""
+    disturbances: list[str] = [item for entry in final for item in entry.get("guard") or ()]
+    beating = sum(bool(entry.get("beats")) for entry in final)
+    if 2 * beating >= len(final):
+        disturbances.append(reason("beats-with-sensor", windows=beating))
+    if values := two_values(energies):
+        disturbances.append(reason("two-values", low_mj=values[0], high_mj=values[1]))
+    return disturbances
 
 
 def _times_larger(whole: Sequence[float | None], part: Sequence[float | None]) -> float:
@@ -220,21 +230,23 @@ def total(terms: Sequence[CallTerm], quantity: str) -> Total | None:
     What all windows of a pass have in common (the host's pace, the board's temperature) does not average out in
     a sum; it shows in how the sums of the passes scatter, and the wider of both is taken.
     """
-    value = idle = 0.0
+    value = 0.0
+    idle: float | None = 0.0
     halves: dict[str, float | None] = {}
     for term in terms:
         estimate: Estimate = UNKNOWN if term.measured is None else getattr(term.measured, quantity)
         if term.measured is None or estimate.mean is None:
             return None
         value += term.calls * estimate.mean
-        idle += term.calls * term.measured.idle_error(quantity)
+        error = term.measured.idle_error(quantity)
+        idle = None if idle is None or error is None else idle + term.calls * error
         half = None if estimate.low is None or estimate.high is None else (estimate.high - estimate.low) / 2
         so_far = halves.get(term.key, 0.0)
         halves[term.key] = None if half is None or so_far is None else so_far + term.calls * half
     known = [half for half in halves.values() if half is not None]
     by_pass = _sums(terms, quantity)
-    if len(known) < len(halves):
-        return Total(value, None, idle, by_pass)
+    if len(known) < len(halves) or idle is None:
+        return Total(value, None, by_pass=by_pass)
     together = half_of(list(by_pass.values())) if len(halves) > 1 else None
     return Total(value, math.hypot(max(math.hypot(*known), together or 0.0), idle), idle, by_pass)
 

@@ -106,6 +106,12 @@ def scatters(entries: Sequence[Entry], key: str) -> bool:
     return len(own) >= LEAST_WINDOWS and (power or 0.0) > SPREAD and pace is not None and pace < SAME_PACE
 
 
+def device_paced(entries: Sequence[Entry]) -> bool:
+    """Whether the device sets the model's pace, by its latest window; False where that is not known."""
+    waited = [entry.get("waited_share") for entry in windows(entries) if entry["subject"] == MODEL]
+    return bool(waited) and waited[-1] is not None and waited[-1] >= HOST_BOUND
+
+
 def windows(entries: Sequence[Entry]) -> Iterator[Entry]:
     """Yield the entries that hold a window; of targets replayed with pauses, only those with pauses."""
     paused = {entry["subject"] for entry in entries if "rest_us" in entry}
@@ -164,7 +170,8 @@ def _at_other_speed(entry: Entry, main_us: float | None) -> bool:
 def windows_at_other_speed(entries: Sequence[Entry]) -> list[tuple[str, int]]:
     """Return (target, pass) of windows in which the device started kernels at another speed than mostly."""
     main_us = main_canary_us(entries)
-    return [(entry["subject"], entry["pass"]) for entry in windows(entries) if _at_other_speed(entry, main_us)]
+    latest = {(entry["subject"], entry["pass"]): entry for entry in windows(entries)}
+    return [which for which, entry in latest.items() if _at_other_speed(entry, main_us)]
 
 
 def at_main_speed(entries: Sequence[Entry]) -> tuple[list[Entry], dict[str, list[Reason]]]:
@@ -232,10 +239,10 @@ def contaminated_windows(entries: Sequence[Entry]) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class IdlePower:
-    """The idle power around each pass (W), its mean, and the 95 % half-width of that (None below three values)."""
+    """The idle power around each pass (W), its mean, and the 95 % half-width of that (None: unknown)."""
 
     mean_w: float
-    half_w: float | None = None
+    half_w: float | None = 0.0
     by_pass: Mapping[int, float] = field(default_factory=dict)
 
     def during(self, number: int) -> float:
@@ -255,7 +262,8 @@ class IdlePower:
 def idle_of(entries: Sequence[Entry]) -> IdlePower | None:
     """Return the idle power around the passes, None where it was not measured.
 
-    Idle times in which something else used the device count only if there are no others.
+    Its half-width is unknown below three values: Student's of two is no use. Idle times in which something else
+    used the device count only if there are no others.
     """
     alone = [entry for entry in entries if entry.get("idle_w") is not None and not entry.get("bystanders")]
     chosen = alone or [entry for entry in entries if entry.get("idle_w") is not None]

@@ -126,8 +126,8 @@ def pooled_correlation(groups: Iterable[Sequence[float | None]]) -> float:
     mean of their sample correlations is compared with what it is expected to be at each true value, which for so
     few windows is far below it (-1 / N for none at all). 0 where it is not significantly above that.
     """
-    known = [values / values.mean() for values in map(_known, groups) if len(values) >= LEAST_CORRELATED]
-    residuals = [values - 1 for values in known if values.std() > 0]
+    known = [values for values in map(_known, groups) if len(values) >= LEAST_CORRELATED and values.mean() != 0]
+    residuals = [values / values.mean() - 1 for values in known if values.std() > 0]
     if not residuals:
         return 0.0
     variances = np.array([float(values @ values) / (len(values) - 1) for values in residuals])

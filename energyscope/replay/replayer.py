@@ -32,7 +32,6 @@ EXECUTIONS: tuple[Execution, ...] = ("eager", "cuda-graph")
 CHUNK_S = 0.004  # calls are time-stamped in chunks of about this long
 WARM_UP_S = 0.02
 WARM_UP_CALLS = 3
-PACE_STEPS = 3
 ABOUT_HZ = 1.7e9  # GPU clocks; the length of a pause need not be exact, since it is measured
 
 
@@ -86,7 +85,7 @@ class Replayer:
 
     @torch.no_grad()
     def pace(self, round_: Sequence[Call], seconds: float) -> float:
-        """Return the seconds of one call of a round, over a block of about some seconds and three calls at least.
+        """Return the seconds of one call of a round, over about some seconds, or over one call if it is longer.
 
         Raises:
             NotCapturableError: the round cannot be held in a CUDA graph.
@@ -97,7 +96,8 @@ class Replayer:
             if loop is None:
                 return 0.0
             once = self._seconds_of(loop, 1)
-            return self._seconds_of(loop, max(PACE_STEPS, round(seconds / once))) / loop.calls
+            steps = round(seconds / once)
+            return (self._seconds_of(loop, steps) if steps > 1 else once) / loop.calls
 
     def _canary_s(self) -> tuple[float, ...]:
         return (self._canary.seconds(),) if self._canary else ()

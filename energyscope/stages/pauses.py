@@ -36,7 +36,7 @@ class Pauses:
             return False
         pause_s = least_s = period_s if capped else 0.0
         if self._interval_s is not None:
-            pause_s = detuned_pause(period_s, self._interval_s, entry["window"]["seconds"], least_s=least_s)
+            pause_s = detuned_pause(period_s, self._interval_s, _seconds(entry), least_s=least_s)
         self._pause_s[key], self._period_s[key] = pause_s, period_s + pause_s
         return True
 
@@ -57,7 +57,13 @@ class Pauses:
         return self._near_ratio(entry)
 
     def _near_ratio(self, entry: Entry) -> bool:
-        period_us, seconds = entry.get("period_us"), entry["window"]["seconds"]
+        period_us = entry.get("period_us")
         if self._interval_s is None or period_us is None:
             return False
-        return aliasing(period_us / 1e6, self._interval_s, seconds) > ALIASING
+        return aliasing(period_us / 1e6, self._interval_s, _seconds(entry)) > ALIASING
+
+
+def _seconds(entry: Entry) -> float:
+    """Return how long a window's own replay ran (s), without that of what is subtracted from it."""
+    begin_s, end_s = entry["ran_s"]
+    return float(end_s - begin_s)

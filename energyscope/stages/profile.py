@@ -84,7 +84,7 @@ def profile(
 
     header = {**_header(ready.plan, loaded, workload, settings), "tree": ready.described, "notes": ready.notes}
     keep({"header": {"meter": meter.name, **header}})
-    with _bench(ready, replayer, loaded, meter) as instruments:
+    with _bench(ready, replayer, loaded, meter, progress) as instruments:
         Session(instruments, settings.sampling_budget, keep, seed=settings.seed).run(ready.plan, progress)
     return recover(entries)
 
@@ -118,7 +118,9 @@ def _set_up(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) 
 
 
 @contextmanager
-def _bench(ready: _Ready, replayer: Replayer, loaded: LoadedModel, meter: MeterGroup) -> Iterator[Instruments]:
+def _bench(
+    ready: _Ready, replayer: Replayer, loaded: LoadedModel, meter: MeterGroup, progress: Progress
+) -> Iterator[Instruments]:
     """Yield what a session works with; of a split model, the other processes follow it."""
     if loaded.ranks == 1:
         elsewhere = {device: Replayer(device) for device in metered_devices(loaded)[1:]}
@@ -127,7 +129,7 @@ def _bench(ready: _Ready, replayer: Replayer, loaded: LoadedModel, meter: MeterG
             replayer,
             meter,
             elsewhere=elsewhere,
-            sampling_s=sampling_interval(meter, loaded.device),
+            sampling_s=sampling_interval(meter, loaded.device, progress=progress),
             beside_model=replayer.execution == "eager" and not elsewhere and not meter.modelled,
         )
         return
@@ -244,6 +246,7 @@ def notes_of(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def anchors_drift(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return how much the whole model's energy drifted over the passes, with its 95 % interval, and a verdict."""
-    anchors = [entry for entry in records.windows(of_profile(entries)) if entry["subject"] == records.MODEL]
+    at_one_speed, _ = records.at_main_speed(of_profile(entries))
+    anchors = [entry for entry in records.windows(at_one_speed) if entry["subject"] == records.MODEL]
     trend = drift([entry["begin_s"] for entry in anchors], [entry["window"]["energy_mj"] for entry in anchors])
     return None if trend is None else {**asdict(trend), "significant": trend.significant}

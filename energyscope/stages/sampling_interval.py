@@ -13,17 +13,20 @@ import typer
 from energyscope.diagnostics.sampling import bursts_on, find_sampling
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.nvml.board import Board
+from energyscope.progress import Progress, silent
 from energyscope.replay.replayer import Replayer
 
 FILE = "sampling.json"
 SAMPLING_TAKES_S = 15.0  # about
 
 
-def sampling_interval(meter: MeterGroup, device: torch.device, *, again: bool = False) -> float | None:
+def sampling_interval(
+    meter: MeterGroup, device: torch.device, *, again: bool = False, progress: Progress = silent
+) -> float | None:
     """Return the interval (s) of a started meter's first sensor, None where there is none or it does not show.
 
-    What was found is kept in the user's application directory, by board and driver; a board that showed none is
-    not searched ``again`` unless that is asked for.
+    None too where no device memory is left to search. What was found is kept in the user's application
+    directory, by board and driver; a board that showed none is not searched ``again`` unless that is asked for.
     """
     if meter.modelled or device.type != "cuda" or meter.name != "nvml":
         return None
@@ -31,8 +34,12 @@ def sampling_interval(meter: MeterGroup, device: torch.device, *, again: bool = 
     board = f"{uuid} driver {Board(uuid).facts()['driver']}"
     known = _read()
     if again or board not in known:
-        with torch.no_grad():
-            known[board] = find_sampling(meter.meters[0], Replayer(device), bursts_on(device))
+        progress("sensor", f"the interval of its samples (about {SAMPLING_TAKES_S:.0f} s)", 0, 1)
+        try:
+            with torch.no_grad():
+                known[board] = find_sampling(meter.meters[0], Replayer(device), bursts_on(device))
+        except torch.OutOfMemoryError:
+            return None  # the model leaves no room for the bursts: a later run may find it
         _write(known)
     interval_s: float | None = known[board]
     return interval_s

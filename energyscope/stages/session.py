@@ -35,7 +35,7 @@ from energyscope.stages.settling import settling_s
 Journal = Callable[[Mapping[str, Any]], None]
 
 STAGE = "profile"
-LONGER_MODEL = 4.0
+LONGER_MODEL = 4.0  # times the usual window, where the host sets the pace
 BLOCKS = 4  # of component and model in turn, in each of the first passes
 BLOCK_S = 0.008  # in which the host's pace hardly changes
 
@@ -91,7 +91,7 @@ class Session:
         self._measure(anchor, number, steps)
         for target in self._shuffle.sample(others, len(others)):
             self._measure(target, number, steps)
-            if self.instruments.beside_model and number < self.sampling_budget.passes:
+            if self._host_paced and number < self.sampling_budget.passes:
                 self._time_beside_model(target, anchor, number)
 
     def _lacking(self, targets: Sequence[Target]) -> list[Target]:
@@ -191,13 +191,17 @@ class Session:
         if entry.get("empty"):
             self._unavailable.add(target.key)
 
+    @property
+    def _host_paced(self) -> bool:
+        return self.instruments.beside_model and not records.device_paced(self.entries)
+
     def _seconds(self, target: Target) -> float:
         """Return how long a target's window is (s).
 
         A host that sets the pace leaves the device idle most of the time: its samples see few kernels, and work
         is a small part of the energy. The model's windows, which every share is of, are longer there.
         """
-        longer = LONGER_MODEL if self.instruments.beside_model and target.key == records.MODEL else 1.0
+        longer = LONGER_MODEL if self._host_paced and target.key == records.MODEL else 1.0
         return longer * self.window_s + self._lead_s
 
     def _time_beside_model(self, target: Target, anchor: Target, number: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.accounting.measured import CallTerm, Measured, Total, measure, total
+from energyscope.accounting.measured import CallTerm, Measured, Total, measure, quotient, total
 from energyscope.accounting.records import IdlePower, any_bits
 from energyscope.metering.interval import Estimate
 from energyscope.reasons import reason
@@ -47,6 +47,25 @@ def test_static_is_idle_power_times_time_and_dynamic_the_rest():
     assert half(figures.static) == pytest.approx(0.0)
     assert figures.dynamic.mean == pytest.approx(5.0)
     assert half(figures.dynamic) == pytest.approx(HALF, rel=1e-4)
+
+
+def test_an_unknown_error_of_the_idle_power_leaves_no_interval_of_work():
+    """GIVEN idle power of unknown error THEN work has a mean and no interval, in sums too; energy has one."""
+    figures = measure(five(), IdlePower(100.0, None), first=5)
+    assert figures.interval("dynamic").mean == figures.dynamic.mean
+    assert figures.interval("dynamic").relative_half_width is None
+    assert figures.interval("energy") == figures.energy
+    assert total([CallTerm("a", 2.0, figures)], "dynamic").half is None
+    assert total([CallTerm("a", 2.0, figures)], "energy").half is not None
+
+
+def test_the_error_of_the_idle_power_is_common_to_all():
+    """GIVEN idle power of 100 +- 2 W THEN it adds linearly to a sum of work, and largely cancels in a share."""
+    figures = measure(five(), IdlePower(100.0, 2.0), first=5)
+    one, ten = (total([CallTerm("a", calls, figures)], "dynamic") for calls in (1.0, 10.0))
+    assert ten.idle == pytest.approx(10 * one.idle)
+    assert one.idle == pytest.approx(-2.0 * figures.time.mean / 1e3)
+    assert quotient(one, ten).idle == pytest.approx(0.0, abs=1e-12)
 
 
 def test_times_spread_is_the_static_energys_too():

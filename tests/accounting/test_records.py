@@ -195,6 +195,13 @@ def test_a_window_in_which_the_state_changed_is_in_neither():
     assert records.windows_at_other_speed(entries) == [("a", 4)]
 
 
+def test_a_window_that_was_taken_again_at_the_main_speed_is_none():
+    """GIVEN a window at the other speed and its replacement THEN nothing is left to be taken again."""
+    entries = [entry("a", 4, 821.0, canary_us=OTHER)]
+    entries += [entry("a", number, 929.0, canary_us=MAIN) for number in range(5)]
+    assert records.windows_at_other_speed(entries) == []
+
+
 def test_without_a_canary_all_windows_count():
     """GIVEN eager execution, which has none THEN nothing is left out."""
     entries = [entry("a", number, 100.0 * (1 + number)) for number in range(4)]
@@ -214,6 +221,21 @@ def test_idle_power_is_that_around_a_pass():
     assert found.mean_w == 102.0
     assert found.half_w == pytest.approx(2.776 * 1.673 / 6**0.5, rel=0.001)
     assert found.change is None
+
+
+def test_two_values_of_idle_power_do_not_tell_their_error():
+    """GIVEN one pass, with idle power before and after it THEN its mean is known and its error is not."""
+    found = records.idle_of([idle(0, watts=100.0), idle(1, watts=101.0)])
+    assert (found.mean_w, found.half_w) == (100.5, None)
+
+
+def test_the_device_sets_the_pace_where_the_host_waits_for_it():
+    """GIVEN the model's latest window THEN a host that waits says so; without a window it is not known."""
+    waiting = [entry(MODEL, number, waited_share=share) for number, share in enumerate((0.0, 0.6))]
+    assert records.device_paced(waiting)
+    assert not records.device_paced(waiting[:1])
+    assert not records.device_paced([])
+    assert not records.device_paced([entry(MODEL, 0)])
 
 
 def test_a_change_of_idle_power_is_flagged():

@@ -54,6 +54,19 @@ def test_a_board_is_searched_once(searches):
     assert len(searches) == 2
 
 
+def test_a_full_device_is_searched_later(searches, monkeypatch):
+    """GIVEN a model that leaves no memory for the bursts THEN the interval is unknown, and searched later."""
+    with monkeypatch.context() as full:
+        full.setattr(sampling, "bursts_on", _no_memory)
+        assert sampling_interval(meters(), CUDA) is None
+    assert sampling_interval(meters(), CUDA) == 0.0008
+    assert len(searches) == 1
+
+
+def _no_memory(device):
+    raise torch.OutOfMemoryError(f"no room on {device}")
+
+
 def test_another_board_or_driver_is_searched(searches, monkeypatch):
     """Boards of one type differ, and a driver may change how a sensor is read."""
     sampling_interval(meters(), CUDA)
