@@ -40,6 +40,12 @@ class Interval:
         high = None if self.high is None else self.high * factor
         return Interval(self.value * factor, low, high)
 
+    def widened(self, by: float) -> Interval:
+        """Return this interval with limits that are ``by`` farther away on either side."""
+        low = None if self.low is None else self.low - by
+        high = None if self.high is None else self.high + by
+        return Interval(self.value, low, high)
+
     def excludes(self, number: float) -> bool:
         """Whether the limits are known and ``number`` lies outside them."""
         return self.low is not None and self.high is not None and not self.low <= number <= self.high

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from studies import clear, machines, t4
+from studies import clear, machines, repeatability, t4
 from studies.common import REPORTS
 
 from energyscope.reporting.print.drawing import draw
@@ -32,8 +32,10 @@ TABLES: Mapping[str, Callable[[], Table | str]] = {
     "per FLOP": clear.per_flop,
     "norms": clear.norms,
     "machines": machines.machines,
+    "repeatability": repeatability.repeatability,
 }
-PAGES = [REPORTS / folder / "README.md" for folder in (".", "published-study", "clear-study-h200", "scaling-h200")]
+FOLDERS = (".", "published-study", "clear-study-h200", "scaling-h200", "repeatability-h200")
+PAGES = [REPORTS / folder / "README.md" for folder in FOLDERS]
 _PLACE = re.compile(r"(<!-- study: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

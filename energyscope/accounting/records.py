@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import statistics
 from collections import defaultdict
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from energyscope.metering.beats import SPREAD
-from energyscope.metering.interval import combine, drift, spread
+from energyscope.metering.interval import combine, drift, spread, usual
 from energyscope.reasons import Reason, read, reason
 from energyscope.unknown import mean
 
@@ -89,16 +90,16 @@ def slowed_by_cap(entry: Entry, before: Sequence[Entry]) -> bool:
     return bool(capped and model and clock and clock < (1 - CLOCKS_APART) * model["clock_mhz"])
 
 
-def scatters(entries: Sequence[Entry], key: str) -> bool:
-    """Whether a target's power scatters, in a window or between them, as only a beat with the sensor makes it.
+def host_paced(entry: Entry) -> bool:
+    """Whether the host set a window's pace, hardly ever waiting for the device; False where that is not known."""
+    waited = entry.get("waited_share")
+    return waited is not None and waited < HOST_BOUND
 
-    The device must set the pace: a host that does makes power scatter by itself.
-    """
+
+def scatters(entries: Sequence[Entry], key: str) -> bool:
+    """Whether a target's power scatters, in a window or between them, as only a beat with the sensor makes it."""
     own = [entry for entry in windows(entries) if entry["subject"] == key]
     latest = own[-1] if own else {}
-    waited = latest.get("waited_share")
-    if waited is not None and waited < HOST_BOUND:
-        return False
     if (latest.get("tick_spread") or 0.0) > SPREAD:
         return True
     power = spread([entry["window"]["power_w"] for entry in own])
@@ -263,11 +264,13 @@ def idle_of(entries: Sequence[Entry]) -> IdlePower | None:
     """Return the idle power around the passes, None where it was not measured.
 
     Its half-width is unknown below three values: Student's of two is no use. Idle times in which something else
-    used the device count only if there are no others.
+    used the device count only if there are no others, and spikes do not: a board at rest takes some watts more now
+    and then.
     """
     alone = [entry for entry in entries if entry.get("idle_w") is not None and not entry.get("bystanders")]
     chosen = alone or [entry for entry in entries if entry.get("idle_w") is not None]
-    by_pass = {entry["pass"]: entry["idle_w"] for entry in chosen}
+    kept = itertools.compress(chosen, usual(_known(chosen, "idle_w")))
+    by_pass = {entry["pass"]: entry["idle_w"] for entry in kept}
     estimate = combine(list(by_pass.values()))
     if estimate.mean is None:
         return None
@@ -278,10 +281,11 @@ def idle_of(entries: Sequence[Entry]) -> IdlePower | None:
 def idle_power(entries: Sequence[Entry]) -> float | None:
     """Return the mean idle power (W) over the passes, None where it was not measured.
 
-    Idle times in which something else used the device count only if there are no others.
+    Which idle times count: see `idle_of`.
     """
     alone = [entry for entry in entries if not entry.get("bystanders")]
-    return mean(_known(alone, "idle_w") or _known(entries, "idle_w"))
+    watts = _known(alone, "idle_w") or _known(entries, "idle_w")
+    return mean(list(itertools.compress(watts, usual(watts))))
 
 
 def notes(entries: Sequence[Entry]) -> list[Reason]:

@@ -19,14 +19,22 @@ TOTAL: Basis = "total"
 DYNAMIC: Basis = "dynamic"
 
 
+def _no_drift(_first: Iterable[Node], _second: Iterable[Node]) -> float:
+    return 0.0
+
+
 @dataclass(frozen=True)
 class Measure:
-    """One number of components: its ``unit``, how it is read, whether its grade is invalid, and how it adds up."""
+    """One number of components: its ``unit``, how it is read, whether its grade is invalid, and how it adds up.
+
+    ``drift`` says by how much (relative) components of two runs differ because the board's idle power did.
+    """
 
     unit: str
     of: Callable[[Node], Interval | None]
     invalid: Callable[[Node], bool]
     total: Callable[[Iterable[Node]], Interval | None]
+    drift: Callable[[Iterable[Node], Iterable[Node]], float] = _no_drift
 
 
 def basis_of(documents: Iterable[Mapping[str, Any]], *, eager: bool = False) -> Basis:
@@ -50,6 +58,28 @@ def _adding(read: Callable[[Node], Interval | None]) -> Callable[[Iterable[Node]
     return add
 
 
+def _idle_drift(first: Iterable[Node], second: Iterable[Node]) -> float:
+    """Return the difference of idle power x the mean time over the mean energy; 0 where a run knows none.
+
+    Idle power moves by half a percent from one run to the next on the same board, with its temperature. Each run
+    measures it, and no window's scatter shows it.
+    """
+    runs = [_totals(first), _totals(second)]
+    if not all(energy > 0 and time_us > 0 for energy, _, time_us in runs):
+        return 0.0
+    idle = [static / time_us for _, static, time_us in runs]
+    return abs(idle[1] - idle[0]) * sum(run[2] for run in runs) / sum(run[0] for run in runs)
+
+
+def _totals(nodes: Iterable[Node]) -> tuple[float, float, float]:
+    """Return the energy, idle energy (mJ) and time (us) of those components that know all three."""
+    names = ("energy_mj", "static_mj", "time_us")
+    rows = [[node.number(name) for name in names] for node in nodes]
+    known = [row for row in rows if None not in row]
+    energy, static, time_us = (sum(row[column] or 0.0 for row in known) for column in range(3))
+    return energy, static, time_us
+
+
 def _dynamic(node: Node) -> Interval | None:
     return node.dynamic
 
@@ -68,7 +98,7 @@ def _invalid_by(column: str) -> Callable[[Node], bool]:
     return invalid
 
 
-ENERGY = Measure("mJ", lambda node: node.energy, lambda node: node.invalid, sum_energy)
+ENERGY = Measure("mJ", lambda node: node.energy, lambda node: node.invalid, sum_energy, _idle_drift)
 WORK = Measure("mJ", _dynamic, _invalid_by("dynamic_quality"), _adding(_dynamic))
 SHARE_OF_WORK = Measure("share", _dynamic_share, _invalid_by("dynamic_share_quality"), _adding(_dynamic_share))
 MEASURES: Mapping[Basis, Measure] = {TOTAL: ENERGY, DYNAMIC: WORK}

@@ -74,28 +74,35 @@ def compared(
     values: Values,
     obstacles: Sequence[str] = (),
     invalid: tuple[bool, bool] = (False, False),
-    kind: str | None = None,
     own: Reason | None = None,
+    drift: float = 0.0,
 ) -> Difference:
     """Return the difference of a quantity.
 
     ``obstacles`` name the conditions that make its values not comparable; ``invalid`` says which of them did not
-    reach grade C; ``own`` is a reason for which this quantity is not comparable.
+    reach grade C; ``own`` is a reason for which this quantity is not comparable. ``drift`` is by how much
+    (relative) it differs because the board's idle power did: the intervals of change and ratio are as much wider.
     """
     first, second = values
     change = relative = None
     if first is None or second is None:
         verdict, why = NOT_COMPARABLE, str(reason("in-neither-run" if first is second else "in-one-run"))
     else:
-        change, relative = difference(second, first), ratio(second, first)
+        plain, quotient = difference(second, first), ratio(second, first)
+        change = plain.widened(drift * (abs(first.value) + abs(second.value)) / 2)
+        relative = quotient.widened(drift * quotient.value) if quotient else None
         verdict, why = _verdict(change, obstacles, invalid, own)
-    return Difference(
-        name, unit, first, second, change, relative, verdict, why or None, kind, invalid=any(invalid)
-    )
+        if verdict == NOT_SHOWN and plain.excludes(0.0):
+            why = str(reason("as-idle-power"))
+    return Difference(name, unit, first, second, change, relative, verdict, why or None, invalid=any(invalid))
 
 
 def quantities(
-    table: Iterable[Quantity], subjects: tuple[Any, Any], obstacles: Sequence[str], basis: Basis
+    table: Iterable[Quantity],
+    subjects: tuple[Any, Any],
+    obstacles: Sequence[str],
+    basis: Basis,
+    drift: float = 0.0,
 ) -> list[Difference]:
     """Return the difference of each quantity of a table between two subjects, None of a run that has none.
 
@@ -106,7 +113,10 @@ def quantities(
         first, second = (None if subject is None else read(subject) for subject in subjects)
         weak, weaker = (bool(grade and subject is not None and grade(subject)) for subject in subjects)
         own = reason("eager-total") if basis == DYNAMIC and name in _TOTALS else None
-        differences.append(compared(name, unit, (first, second), obstacles, (weak, weaker), own=own))
+        own_drift = drift if name in ENERGIES else 0.0
+        differences.append(
+            compared(name, unit, (first, second), obstacles, (weak, weaker), own=own, drift=own_drift)
+        )
     return differences
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -50,7 +51,8 @@ def _of_group(pairs: Sequence[tuple[Node, Node]], obstacles: Sequence[str], meas
     ]
     named = [f"{run}: {origin}" for run, origin in zip(("baseline", "other"), origins, strict=True) if origin]
     return replace(
-        compared(name, measure.unit, values, obstacles, invalid, first.kind),
+        compared(name, measure.unit, values, obstacles, invalid, drift=measure.drift([first], [second])),
+        kind=first.kind,
         count=len(pairs),
         origin=origins[0] if origins[0] == origins[1] else "; ".join(named),
     )
@@ -64,7 +66,9 @@ def by_kind(trees: Trees, obstacles: Sequence[str], measure: Measure) -> tuple[D
         first, second = (topmost(tree, kind) for tree in trees)
         values = measure.total(first), measure.total(second)
         invalid = mostly_invalid(first, measure), mostly_invalid(second, measure)
-        differences.append(compared(kind, measure.unit, values, obstacles, invalid, kind))
+        drift = measure.drift(first, second)
+        item = compared(kind, measure.unit, values, obstacles, invalid, drift=drift)
+        differences.append(replace(item, kind=kind))
     return tuple(differences)
 
 
@@ -85,12 +89,15 @@ def by_depth(trees: Trees, obstacles: Sequence[str], measure: Measure) -> tuple[
     for kind in _KINDS:
         layers = [layers_of(tree, kind) for tree in trees]
         parts = min(*map(len, layers), max(_ORDINALS))
+        drift = measure.drift(*(list(itertools.chain.from_iterable(groups)) for groups in layers))
         for index, ordinal in enumerate(_ORDINALS.get(parts, ())):
             (first, first_invalid), (second, second_invalid) = (
                 _mean(nodes, index, parts, measure) for nodes in layers
             )
             name, invalid = f"{kind}, {ordinal} of the depth", (first_invalid, second_invalid)
-            differences.append(compared(name, measure.unit, (first, second), obstacles, invalid, kind))
+            values = first, second
+            item = compared(name, measure.unit, values, obstacles, invalid, drift=drift)
+            differences.append(replace(item, kind=kind))
     return tuple(differences)
 
 

@@ -109,7 +109,8 @@ def whole(documents: Documents, roots: Roots, comparison: RunComparison, *, step
         (LATENCY, "us", _modelled_time if modelled else _column("time_us"), None),
         (POWER, "W", _column("power_w"), None),
     ]
-    items = quantities(table[:-1] if modelled else table, roots, comparison.names(), comparison.basis)
+    asked, drift = table[:-1] if modelled else table, _drift(roots, comparison.basis)
+    items = quantities(asked, roots, comparison.names(), comparison.basis, drift)
     first, second = (evaluation_of(document).get("baseline") or {} for document in documents)
     for metric in SCORES:
         if metric in first or metric in second:
@@ -127,14 +128,21 @@ def normalised(documents: Documents, roots: Roots, comparison: RunComparison) ->
     basis = comparison.basis
     first, second = (per_work(document, root, basis) for document, root in zip(documents, roots, strict=True))
     what, measure = "work" if basis == DYNAMIC else "energy", MEASURES[basis]
+    drift = _drift(roots, basis)
     weak, weaker = (bool(root and measure.invalid(root)) for root in roots)
     for name, unit, _ in _UNITS:
         obstacles = comparison.names(() if name == "parameter" else (BATCH, LENGTH))
-        item = compared(f"{what} per {name}", unit, (first[name], second[name]), obstacles, (weak, weaker))
+        values = first[name], second[name]
+        item = compared(f"{what} per {name}", unit, values, obstacles, (weak, weaker), drift=drift)
         if not item.missing:
             yield item
         elif name == "FLOP" and any(root and root.number("flops") for root in roots):
             yield replace(item, reason=str(reason("no-energy-per-flop")))
+
+
+def _drift(roots: Roots, basis: Basis) -> float:
+    first, second = roots
+    return MEASURES[basis].drift([first], [second]) if first and second else 0.0
 
 
 def per_work(document: Document, root: Node | None, basis: Basis) -> dict[str, Interval | None]:

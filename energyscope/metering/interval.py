@@ -9,6 +9,7 @@ interval looks narrow enough would not.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,10 @@ MOST_CORRELATED = 0.95
 NOISY = 8.0  # times the usual variance
 SURPRISE = 1.0  # standard deviations beyond chance from which a correlation is taken for one
 TWO_VALUES = 5.0  # deviations
+MAD_TO_DEVIATION = 1.4826  # of a normal distribution
+SPIKE_DEVIATIONS = 4.0
+SPIKE = 0.005  # relative; less is none
+LEAST_USUAL = 4  # values of which one can be a spike
 DRIFT_CHANGE = 0.01  # a drift below this is not worth a word
 
 
@@ -117,6 +122,24 @@ def widening(correlation: float, count: int) -> float:
     lags = np.arange(1, count)
     variance = float((1 + 2 * ((1 - lags / count) * correlation**lags).sum()) / count)
     return math.sqrt((count - 1) * variance / (1 - variance))
+
+
+def usual(values: Sequence[float]) -> list[bool]:
+    """Return which of some values in turn are no spikes: those near one of the two before them or the two after.
+
+    Near is within four deviations (by the median distance from the median), or half a percent. A change that
+    lasts for two values is no spike. Of fewer than four values, all are usual.
+    """
+    if len(values) < LEAST_USUAL:
+        return [True] * len(values)
+    middle = statistics.median(values)
+    deviation = MAD_TO_DEVIATION * statistics.median(abs(value - middle) for value in values)
+    near = max(SPIKE_DEVIATIONS * deviation, SPIKE * abs(middle))
+    return [
+        min(abs(value - other) for other in (*values[max(place - 2, 0) : place], *values[place + 1 : place + 3]))
+        <= near
+        for place, value in enumerate(values)
+    ]
 
 
 def pooled_correlation(groups: Iterable[Sequence[float | None]]) -> float:

@@ -41,7 +41,13 @@ class Pauses:
         return True
 
     def beats(self, entry: Entry, before: Sequence[Entry]) -> bool:
-        """Whether a window may beat with the sensor: by its period, or by how its power scatters."""
+        """Whether a window may beat with the sensor: by its period, or by how its power scatters.
+
+        Work that the host paces does not: its period wanders, which makes power scatter by itself, and a pause
+        would pass while the host launches, so that subtracting it takes away what was never added.
+        """
+        if records.host_paced(entry):
+            return False
         return self._near_ratio(entry) or records.scatters([*before, entry], entry["subject"])
 
     def tune(self, entry: Entry) -> bool:

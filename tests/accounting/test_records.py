@@ -229,6 +229,14 @@ def test_two_values_of_idle_power_do_not_tell_their_error():
     assert (found.mean_w, found.half_w) == (100.5, None)
 
 
+def test_a_spike_of_idle_power_is_left_out():
+    """GIVEN one idle time of 5 W more than all others THEN neither the mean nor its error has it."""
+    watts = [100.0, 100.2, 105.0, 99.9, 100.1]
+    found = records.idle_of([idle(number, watts=value) for number, value in enumerate(watts)])
+    assert (found.mean_w, list(found.by_pass)) == (pytest.approx(100.05), [0, 1, 3, 4])
+    assert found.half_w < 0.3
+
+
 def test_the_device_sets_the_pace_where_the_host_waits_for_it():
     """GIVEN the model's latest window THEN a host that waits says so; without a window it is not known."""
     waiting = [entry(MODEL, number, waited_share=share) for number, share in enumerate((0.0, 0.6))]

@@ -50,6 +50,23 @@ def test_a_difference_within_the_intervals_is_not_shown(tmp_path: Path) -> None:
     assert energy.reason == "difference-includes-zero"
 
 
+@pytest.mark.parametrize(("idle", "verdict"), [(True, "no-difference-shown"), (False, "more")])
+def test_what_idle_power_makes_of_a_total_is_not_the_models(tmp_path: Path, idle: bool, verdict: str) -> None:
+    """GIVEN a second run of 2 % more energy, WHEN its idle power makes them, THEN no difference is shown.
+
+    Not of the model, nor of a component, nor per token.
+    """
+    first, second = (build_run(tmp_path / run, Shape(execution="cuda-graph")) for run in ("a", "b"))
+    assert second.energy is not None
+    more = 0.02 * second.energy["energy_mj"]
+    for column in ("energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "static_mj" if idle else "dynamic_mj"):
+        second.energy[column] += more
+    pair = compare([first, second]).pairs[0]
+    energies = [pair.whole[0], pair.normalised[0], *(part for part in pair.parts if part.baseline)]
+    assert {item.verdict for item in energies if not item.invalid} == {verdict}
+    assert {item.reason for item in energies if not item.invalid} == ({"as-idle-power"} if idle else {None})
+
+
 @pytest.mark.parametrize(
     ("section", "change", "field", "values"),
     [

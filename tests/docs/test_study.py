@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from energyscope.intervals import Interval
+from energyscope.runs.tree import Node
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
@@ -49,3 +53,35 @@ def test_what_is_too_noisy_says_so(study):
     grades = {row["group"]: row["grade"] for row in study.t4.shares("distilbert-32x128-h200").rows}
     assert grades["FFN up"] == "invalid"
     assert grades["FFN down"] == "C"
+
+
+@pytest.fixture
+def equal_runs(study):
+    """Return ten runs of 40 components whose energies scatter as their intervals say, or by so much more."""
+
+    def made(scatter):
+        random = np.random.default_rng(0)
+        values = 1 + 0.01 * scatter * random.standard_normal((10, 40))
+        half = 0.01 * 1.96
+        return [
+            [
+                Node(
+                    f"c{number}", "mlp", None, "block", None, {}, Interval(value, value - half, value + half), None
+                )
+                for number, value in enumerate(run)
+            ]
+            for run in values
+        ]
+
+    return made
+
+
+@pytest.mark.parametrize(("scatter", "differ"), [(1.0, (0.02, 0.08)), (2.0, (0.25, 0.45))])
+def test_equal_runs_differ_as_often_as_their_intervals_say(study, equal_runs, scatter, differ):
+    """GIVEN intervals that are right THEN 5 % of pairs differ; half as wide as they must be, a third."""
+    tool = study.repeatability
+    found = tool.counts(equal_runs(scatter), tool.ENERGY, lambda node: node.level == "block")
+    assert found[1].sum() == 45 * 40
+    share = tool.share([found])
+    assert differ[0] < share.value < differ[1]
+    assert share.low < share.value < share.high

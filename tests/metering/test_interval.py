@@ -13,6 +13,7 @@ from energyscope.metering.interval import (
     spread,
     student_t,
     two_values,
+    usual,
     windows_wanted,
 )
 
@@ -210,3 +211,21 @@ def test_two_values_are_named():
     assert two_values([23.2, 23.3, 23.2, 23.1, 27.4]) is None
     assert two_values([23.2, 24.4, 25.1, 26.3, 27.4]) is None
     assert two_values([23.2, 27.4, 23.3, 27.3]) is None
+
+
+# --- spikes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("watts", "spikes"),
+    [
+        ([120.5, 122.1, 120.2, 120.6, 120.4, 120.2], [1]),  # idle power of an H200, as it was read
+        ([119.5, 120.1, 119.5, 120.6, 120.3, 120.4, 120.5, 125.0], [7]),
+        ([120.0, 120.1, 119.9, 120.0, 125.0, 125.1], []),  # a change that lasts
+        ([100.0, 101.0, 102.0, 103.0, 104.0, 105.0], []),  # a drift
+        ([120.0, 120.1, 140.0], []),  # too few to tell
+    ],
+)
+def test_spikes_are_far_from_all_values_around_them(watts, spikes):
+    """GIVEN values in turn THEN those that stand alone are no usual ones."""
+    assert [place for place, usually in enumerate(usual(watts)) if not usually] == spikes

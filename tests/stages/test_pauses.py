@@ -5,6 +5,7 @@ import pytest
 from simulated import measure
 
 from energyscope.reasons import reason, split
+from energyscope.stages.pauses import Pauses
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 INTERVAL_S = 819.2e-6
@@ -38,6 +39,18 @@ def test_intervals_cover_at_any_period():
             for seed in range(2) for period in [*STEPS, *ANYWHERE]]  # fmt: skip
     covered = [row.energy_ci_low_mj <= 0.2 * period <= row.energy_ci_high_mj for period, row in rows]
     assert np.mean(covered) >= 0.9
+
+
+def test_work_that_the_host_paces_gets_no_pause():
+    """GIVEN a period in step with the samples THEN a pause begins, unless the host sets that period.
+
+    A pause would pass while the host launches, and what is subtracted for it was never added.
+    """
+    period_us = INTERVAL_S * 1e6
+    entry = {"subject": "a", "pass": 0, "period_us": period_us, "ran_s": (0.0, 0.4), "waited_share": 0.6,
+             "window": {"time_us": period_us, "power_w": 300.0}}  # fmt: skip
+    assert Pauses(INTERVAL_S).begin(entry, [])
+    assert not Pauses(INTERVAL_S).begin(entry | {"waited_share": 0.001}, [])
 
 
 def test_without_the_interval_it_is_wrong_and_says_so():

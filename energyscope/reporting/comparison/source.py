@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from energyscope.comparison.basis import DYNAMIC, SHARE_OF_WORK, TOTAL, WORK, Basis, Measure
@@ -71,7 +71,7 @@ class SameWorkload:
             (first, weak), (second, weaker) = (
                 _block(side[kind], measure) if kind in side else (None, False) for side in rows
             )
-            yield compared(kind, unit, (first, second), obstacles, (weak, weaker), kind)
+            yield replace(compared(kind, unit, (first, second), obstacles, (weak, weaker)), kind=kind)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,134 @@
+"""How far equal profiles of one board differ, beside the intervals that they state (A/A)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from studies.common import REPORTS, percent
+
+from energyscope.comparison.basis import ENERGY, SHARE_OF_WORK, WORK, Measure
+from energyscope.comparison.difference import NOT_COMPARABLE, SHOWN, compared
+from energyscope.intervals import Interval
+from energyscope.reporting.table import Column, Table
+from energyscope.runs.tree import Node, energy_tree
+
+FOLDER = REPORTS / "repeatability-h200"
+RESAMPLES = 2000
+QUANTITIES = {"energy": ENERGY, "work": WORK, "share of work": SHARE_OF_WORK}
+HEADLINE = {"cuda-graph": "energy", "eager": "work"}  # what runs of an execution are compared by
+Counts = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # pairs that differ and all, shape (runs, runs) each
+
+
+def repeatability() -> Table:
+    """Return, by configuration and quantity, how many pairs of equal measurements differ by their intervals."""
+    columns = [
+        Column("configuration", "configuration"),
+        Column("runs", "runs"),
+        Column("quantity", "quantity"),
+        Column("pairs", "pairs of components"),
+        Column("differ", "differ beyond their intervals"),
+        Column("model", "whole model"),
+        Column("half_width", "half-width, median"),
+        Column("scatter", "scatter between runs, median"),
+    ]
+    rows, headline = [], []
+    for path in sorted(FOLDER.glob("*.csv")):
+        runs = _runs(path)
+        execution = str(runs[0][0].row["execution"])
+        for quantity, measure in QUANTITIES.items():
+            if quantity == "energy" and execution == "eager":
+                continue  # the host's time: not compared
+            parts = counts(runs, measure, lambda node: node.level != "model")
+            whole = counts(runs, measure, lambda node: node.level == "model")
+            if quantity == HEADLINE[execution]:
+                headline.append(parts)
+            rows.append(
+                {
+                    "configuration": path.stem,
+                    "runs": str(len(runs)),
+                    "quantity": quantity,
+                    "pairs": str(int(parts[1].sum())),
+                    "differ": _differing([parts]),
+                    "model": "" if quantity == "share of work" else f"{whole[0].sum()} of {whole[1].sum()}",
+                    **_widths(runs, measure),
+                }
+            )
+    if headline:
+        pooled = {"pairs": str(sum(int(parts[1].sum()) for parts in headline)), "differ": _differing(headline)}
+        rows.append({"configuration": "together", "quantity": "energy in graphs, work eager", **pooled})
+    return Table(columns, rows)
+
+
+def _runs(path: Path) -> list[list[Node]]:
+    """Return the nodes of each run in a table of measurements."""
+    frame = pd.read_csv(path)
+    return [list(energy_tree(rows).nodes) for _, rows in frame.groupby("run")]
+
+
+def counts(runs: list[list[Node]], measure: Measure, of: Callable[[Node], bool]) -> Counts:
+    """Count for each pair of runs the components that both know, and those that `compare` would find unlike.
+
+    Of values too noisy for a verdict there, only the intervals count.
+    """
+    unlike = np.zeros((len(runs), len(runs)), dtype=np.int64)
+    known = np.zeros_like(unlike)
+    tables = [{node.name: node for node in nodes if of(node)} for nodes in runs]
+    for (first, one), (second, other) in combinations(enumerate(tables), 2):
+        for name in one.keys() & other.keys():
+            nodes = one[name], other[name]
+            values = measure.of(nodes[0]), measure.of(nodes[1])
+            drift = measure.drift([nodes[0]], [nodes[1]])
+            verdict = compared(name, measure.unit, values, drift=drift).verdict
+            known[first, second] += verdict != NOT_COMPARABLE
+            unlike[first, second] += verdict in SHOWN
+    return unlike, known
+
+
+def share(parts: list[Counts], seed: int = 0) -> Interval:
+    """Return the share of pairs that differ, with a 95 % interval: runs are drawn again, with replacement."""
+    random = np.random.default_rng(seed)
+
+    def drawn() -> float:
+        differ = known = 0.0
+        for several in parts:
+            size = len(several[0])
+            times = np.bincount(random.integers(size, size=size), minlength=size)
+            weights = np.outer(times, times)
+            differ += float((several[0] * weights).sum())
+            known += float((several[1] * weights).sum())
+        return differ / known if known else np.nan
+
+    resampled = [drawn() for _ in range(RESAMPLES)]
+    whole = sum(int(several[0].sum()) for several in parts) / sum(int(several[1].sum()) for several in parts)
+    low, high = np.nanquantile(resampled, [0.025, 0.975])
+    return Interval(whole, float(low), float(high))
+
+
+def _differing(parts: list[Counts]) -> str:
+    found = share(parts)
+    assert found.low is not None
+    assert found.high is not None
+    return f"{percent(found.value)} [{percent(found.low)} to {percent(found.high)}]"
+
+
+def _widths(runs: list[list[Node]], measure: Measure) -> dict[str, Any]:
+    """Return the median half-width of components, and the median of their standard deviations between runs."""
+    values: dict[str, list[Interval]] = {}
+    for nodes in runs:
+        for node in nodes:
+            found = measure.of(node)
+            if node.level != "model" and found is not None and found.known and found.value:
+                values.setdefault(node.name, []).append(found)
+    widths = [(item.above + item.below) / 2 / abs(item.value) for items in values.values() for item in items]
+    scatter = [
+        float(np.std([item.value for item in items], ddof=1) / abs(np.mean([item.value for item in items])))
+        for items in values.values()
+        if len(items) > 1
+    ]
+    return {"half_width": percent(float(np.median(widths))), "scatter": percent(float(np.median(scatter)))}
