@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from energyscope.intervals import Interval, total_of_same
+from energyscope.intervals import Interval
 from energyscope.runs.method import execution_of
-from energyscope.runs.tree import Node, sum_energy
+from energyscope.runs.tree import Node, sum_energy, sum_known
 
 Basis = Literal["total", "dynamic"]
 TOTAL: Basis = "total"
@@ -52,8 +52,7 @@ def _adding(read: Callable[[Node], Interval | None]) -> Callable[[Iterable[Node]
     """Return the sum of values that share an error (that of the idle power), which does not average out."""
 
     def add(nodes: Iterable[Node]) -> Interval | None:
-        values = [value for node in nodes if (value := read(node)) is not None]
-        return total_of_same(values) if values else None
+        return sum_known(value for node in nodes if (value := read(node)) is not None)
 
     return add
 

@@ -221,10 +221,14 @@ def sum_intervals(pairs: Iterable[tuple[Node, Interval | None]]) -> Interval | N
     return total([total_of_same(values) for values in by_source.values()]) if by_source else None
 
 
-def sum_known(pairs: Iterable[tuple[Node, Interval | None]]) -> Interval | None:
-    """Add values as ``sum_intervals`` does; None where any is missing, since a part is not the sum."""
-    known = list(pairs)
-    return None if any(value is None for _, value in known) else sum_intervals(known)
+def sum_known(values: Iterable[Interval | None]) -> Interval | None:
+    """Add work, or idle energy; None where any is missing, since a part is not the sum.
+
+    All have the error of the idle power, which does not average out: their half-widths add up.
+    """
+    items = list(values)
+    known = [value for value in items if value is not None]
+    return total_of_same(known) if known and len(known) == len(items) else None
 
 
 def sum_column(nodes: Iterable[Node], column: str) -> float | None:

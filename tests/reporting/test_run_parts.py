@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from run_builder import Shape, build_run
 
-from energyscope.intervals import Interval, total
+from energyscope.intervals import Interval, total_of_same
 from energyscope.reporting.charts.data import shown_columns
 from energyscope.reporting.run import parts
 from energyscope.reporting.run.report import Report
@@ -97,14 +97,14 @@ def graded(tmp_path_factory):
 
 
 def test_an_eager_run_is_told_by_the_work_of_its_blocks(graded):
-    """GIVEN graded work, THEN blocks are ranked by work, with share and grade, added up as energies are."""
+    """GIVEN graded work, THEN blocks are ranked by work, with share and grade; errors of a sum add up, too."""
     table = parts.blocks(graded, modelled=False)
     rows = by_kind(table)
     assert [column.key for column in table.columns][:4] == ["part", "work", "work_share", "grade"]
     assert "noisy" not in {column.key for column in table.columns}
     mlps = [node.dynamic for node in graded.nodes if node.kind == "mlp"]
-    assert rows["mlp"]["work"] == total(mlps)
-    assert rows["mlp"]["work_share"] == parts.share_of(total(mlps), graded.root.dynamic)
+    assert rows["mlp"]["work"] == total_of_same(mlps)
+    assert rows["mlp"]["work_share"] == parts.share_of(total_of_same(mlps), graded.root.dynamic)
     assert sum(row["work_share"].value for row in table.rows) == pytest.approx(1.0)
     sizes = [row["work"].value for row in table.rows if not row.get("rest")]
     assert sizes == sorted(sizes, reverse=True)
@@ -120,10 +120,10 @@ def test_the_share_of_one_component_is_that_of_its_row(graded):
 
 
 def test_a_sum_of_work_is_graded_by_its_own_interval(graded):
-    """GIVEN MLPs known to 1.2 % each and norms to 15 %, THEN their sums are known to 0.7 % (A) and 6 % (C)."""
+    """GIVEN MLPs known to 1.2 % each and norms to 15 %, THEN so are their sums: all have the idle power's error."""
     rows = by_kind(parts.blocks(graded, modelled=False))
-    assert (rows["mlp"]["grade"], rows["lm_head"]["grade"], rows["norm"]["grade"]) == ("A", "B", "C")
-    assert not rows["norm"]["noisy"]
+    assert (rows["mlp"]["grade"], rows["lm_head"]["grade"], rows["norm"]["grade"]) == ("B", "B", "invalid")
+    assert rows["norm"]["noisy"]
     assert rows["overhead"].get("grade") is None
     assert not rows["overhead"]["work"].known
 

@@ -137,10 +137,13 @@ def test_work_that_one_of_several_lacks_is_no_sum(tmp_path: Path) -> None:
         for node in energy_tree(build_run(tmp_path / "run", Shape(graded_work=True)).energy).nodes
         if node.kind == "mlp"
     ]
-    together = sum_known((node, node.dynamic) for node in nodes)
+    works = [node.dynamic for node in nodes]
+    together = sum_known(works)
     assert together is not None
     assert together.value == pytest.approx(sum_column(nodes, "dynamic_mj"))
-    assert sum_known([(nodes[0], nodes[0].dynamic), (nodes[1], None)]) is None
+    assert together.above == pytest.approx(sum(work.above for work in works if work))  # idle power's is in each
+    assert sum_known([works[0], None]) is None
+    assert sum_known([]) is None
 
 
 def _sum_of(frame: pd.DataFrame, names: tuple[str, ...]) -> Interval:

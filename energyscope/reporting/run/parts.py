@@ -169,7 +169,7 @@ def one_layer(tree: EnergyTree, *, modelled: bool) -> Table:
     """Return the mean layer with its blocks and their parts, in depth-first order; empty where none has parts."""
     layers = [node for node in tree.nodes if node.level == "layer" and node.energy is not None and node.children]
     shown = columns(modelled=modelled, whole="layer", by_work=tree.by_work)
-    sums = sum_energy(layers), sum_known((node, node.dynamic) for node in layers)
+    sums = sum_energy(layers), sum_known(node.dynamic for node in layers)
     if not layers or sums[0] is None:
         return Table(shown, [])
     energy, work = (None if item is None else Interval(item.value / len(layers)) for item in sums)
@@ -235,8 +235,8 @@ def _row(nodes: Sequence[Node], whole: _Whole, scale: float) -> dict[str, Any] |
     energy = sum_energy(measured)
     if energy is None:
         return None
-    work = sum_known((node, node.dynamic) for node in measured)
-    static = sum_known((node, node.static) for node in measured)
+    work = sum_known(node.dynamic for node in measured)
+    static = sum_known(node.static for node in measured)
     idle = static and Interval(static.value)  # the host's pace is in every part: its errors do not average out
     shares = {
         "share": _share(measured, "share_of_total", "share_ci", energy.scaled(scale), whole),
