@@ -150,7 +150,11 @@ def _profile(
         targets(tree, settings.granularity, phase_plan.layers)
         for phase_plan, tree in zip(planned, trees, strict=True)
     ]
-    times = [replay_time(plan, budget, TYPICAL_WINDOW_S[device.type], modelled=modelled) for plan in plans]
+    window_s = TYPICAL_WINDOW_S[device.type]
+    times = [
+        replay_time(plan, budget, window_s, modelled=modelled, eager=phase_plan.execution == "eager")
+        for phase_plan, plan in zip(planned, plans, strict=True)
+    ]
     return dict(Counter(target.what for plan in plans for target in plan)), times
 
 
@@ -231,7 +235,8 @@ def _scene_times(context: Context, *, modelled: bool) -> list[TimeEstimate]:
     for phase_plan in planned:
         plan = targets(_tree(phase_plan, settings, loaded), settings.granularity, phase_plan.layers)
         budget = profile_settings(settings, planned, phase_plan, warm=warm).sampling_budget
-        replay = replay_time(plan, budget, window_s, modelled=modelled)
+        eager = phase_plan.execution == "eager"
+        replay = replay_time(plan, budget, window_s, modelled=modelled, eager=eager)
         most = replay.windows_most + most_retaken(replay.windows_most, modelled=modelled)
         most_s = replay.most_s * most / replay.windows_most
         before_s = 0.0 if times else watch_s

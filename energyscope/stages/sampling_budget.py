@@ -17,6 +17,8 @@ SETTLED_S = 1.0  # at the end of a replay that shows which is needed
 SETTLING_REPLAYS = 3
 OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
 TICKS_S = 0.04  # and, where a sensor is read, its last tick: 0.54 s a window of 0.42 s, on an H200, all in all
+LONGER_MODEL = 4.0  # times the usual window, where the host sets the pace
+IN_TURN_S = 0.1  # in each of the first passes, for timing a component in turn with the model
 MEASURED_BUDGET_S = 6.0
 MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
 REPEATED_SHARE = 0.08  # of all windows are taken again at most
@@ -75,9 +77,23 @@ class ReplayTime(NamedTuple):
 
 
 def replay_time(
-    plan: Sequence[Target], sampling_budget: SamplingBudget, meter_window_s: float, *, modelled: bool
+    plan: Sequence[Target],
+    sampling_budget: SamplingBudget,
+    meter_window_s: float,
+    *,
+    modelled: bool,
+    eager: bool = False,
 ) -> ReplayTime:
-    """Return about how long the passes over a plan take; calls longer than a window take longer."""
+    """Return about how long the passes over a plan take; calls longer than a window take longer.
+
+    Run ``eager``, it is not known beforehand whether the host sets the pace: at most, it does.
+    """
+
+    def host_paced_s(passes: int) -> float:
+        if modelled or not eager:
+            return 0.0
+        longer_s = (LONGER_MODEL - 1) * sampling_budget.window_for(meter_window_s)
+        return passes * longer_s + sampling_budget.passes * len(plan) * IN_TURN_S
 
     def seconds(windows: int, passes: int) -> float:
         between = OVERHEAD_S if modelled else OVERHEAD_S + TICKS_S
@@ -91,7 +107,7 @@ def replay_time(
     windows, passes = first_windows(plan, sampling_budget), sampling_budget.passes
     least_s = seconds(windows, passes)
     if sampling_budget.brief:
-        return ReplayTime(windows, windows, least_s, least_s)
+        return ReplayTime(windows, windows, least_s, least_s + host_paced_s(passes + 1))
     limit = sampling_budget.limit(meter_window_s, modelled=modelled)
     windows_most = limit * len(plan) + 1
-    return ReplayTime(windows, windows_most, least_s, seconds(windows_most, limit))
+    return ReplayTime(windows, windows_most, least_s, seconds(windows_most, limit) + host_paced_s(limit + 1))

@@ -29,13 +29,18 @@ from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.targets import Target
 from energyscope.stages.instruments import Instruments
 from energyscope.stages.pauses import Pauses
-from energyscope.stages.sampling_budget import REWARM_S, SamplingBudget, first_windows, most_retaken
+from energyscope.stages.sampling_budget import (
+    LONGER_MODEL,
+    REWARM_S,
+    SamplingBudget,
+    first_windows,
+    most_retaken,
+)
 from energyscope.stages.settling import settling_s
 
 Journal = Callable[[Mapping[str, Any]], None]
 
 STAGE = "profile"
-LONGER_MODEL = 4.0  # times the usual window, where the host sets the pace
 BLOCKS = 4  # of component and model in turn, in each of the first passes
 BLOCK_S = 0.008  # in which the host's pace hardly changes
 

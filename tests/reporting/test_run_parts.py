@@ -120,7 +120,7 @@ def test_the_share_of_one_component_is_that_of_its_row(graded):
 
 
 def test_a_sum_of_work_is_graded_by_its_own_interval(graded):
-    """GIVEN MLPs known to 1.2 % each and norms to 15 %, THEN so are their sums: all have the idle power's error."""
+    """GIVEN MLPs known to 1.2 % each and norms to 15 %, THEN so are their sums: all have idle power's error."""
     rows = by_kind(parts.blocks(graded, modelled=False))
     assert (rows["mlp"]["grade"], rows["lm_head"]["grade"], rows["norm"]["grade"]) == ("B", "B", "invalid")
     assert rows["norm"]["noisy"]
