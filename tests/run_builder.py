@@ -253,6 +253,9 @@ def grade_work(row: EnergyRow, model: EnergyRow) -> None:
     row.share_ci_low, row.share_ci_high = row.share_of_total * 0.98, row.share_of_total * 1.02
     row.time_share_ci_low, row.time_share_ci_high = row.share_ci_low, row.share_ci_high
     row.dynamic_share_quality, row.share_quality = "C" if half > 0.1 else "A", "B"
+    if row.glue_mj is not None and row.glue_static_mj is not None:
+        row.glue_dynamic_mj = work = row.glue_mj - row.glue_static_mj
+        row.glue_dynamic_ci_low_mj, row.glue_dynamic_ci_high_mj = work * 0.9, work * 1.1
 
 
 def _add_work(row: EnergyRow, model: EnergyRow, shape: Shape) -> None:

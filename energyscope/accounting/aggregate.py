@@ -234,6 +234,8 @@ def _add_overhead(row: EnergyRow, overhead: Measured | None) -> None:
     row.glue_ci_high_mj = times(overhead.energy.high, row.calls)
     row.glue_time_us = times(overhead.time.mean, row.calls)
     row.glue_static_mj = times(overhead.static.mean, row.calls)
+    for column, value in _energy("dynamic", overhead, row.calls).items():
+        setattr(row, f"glue_{column}", value)
 
 
 def _add_differential(row: EnergyRow, differential: Entry | None, tree: Sequence[Entry]) -> None:

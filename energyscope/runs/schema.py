@@ -134,6 +134,9 @@ class EnergyRow:
     time_share: float | None = None
     time_share_ci_low: float | None = None
     time_share_ci_high: float | None = None
+    glue_dynamic_mj: float | None = None
+    glue_dynamic_ci_low_mj: float | None = None
+    glue_dynamic_ci_high_mj: float | None = None
 
 
 @dataclass(kw_only=True)

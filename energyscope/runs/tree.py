@@ -118,6 +118,26 @@ class Node:
         own = self.self_energy
         return None if own is None or self.glue is None else difference(own, self.glue)
 
+    @property
+    def glue_work(self) -> Interval | None:
+        """The work of what it does beside its parts; without limits in runs from before those were recorded."""
+        recorded, idle = self.interval("glue_dynamic_mj", "glue_dynamic_ci"), self.number("glue_static_mj")
+        if recorded is not None or self.glue is None or idle is None:
+            return recorded
+        return Interval(self.glue.value - idle)
+
+    @property
+    def self_work(self) -> Interval | None:
+        """Its work less that of its children; None where one of them has none."""
+        parts = sum_known(child.dynamic for child in self.children)
+        return None if self.dynamic is None or parts is None else difference(self.dynamic, parts)
+
+    @property
+    def unexplained_work(self) -> Interval | None:
+        """Its work less that of its children and of what it does beside them; may be negative."""
+        own, glue = self.self_work, self.glue_work
+        return None if own is None or glue is None else difference(own, glue)
+
     def interval(self, column: str, limits: str) -> Interval | None:
         """Return a column with its 95 % interval, of the columns ``{limits}_low`` and ``{limits}_high``.
 

@@ -298,13 +298,15 @@ def test_a_differential_is_shared_among_its_kind_by_calls():
     assert rows["wte"].differential_mj is None
 
 
-def test_glue_has_its_interval_time_and_static_energy():
-    """A parent's overhead is given with its interval, its time and its static share, per forward pass."""
+def test_glue_has_its_interval_time_idle_energy_and_work():
+    """A parent's overhead is given with its interval, its time, its idle energy and its work, per forward pass."""
     _, rows = books()
     model = rows["model"]
     assert model.glue_ci_low_mj < model.glue_mj < model.glue_ci_high_mj
     assert model.glue_time_us == pytest.approx(30.0)
     assert model.glue_static_mj == pytest.approx(3.0)
+    assert model.glue_dynamic_mj == pytest.approx(model.glue_mj - 3.0)
+    assert model.glue_dynamic_ci_low_mj < model.glue_dynamic_mj < model.glue_dynamic_ci_high_mj
     assert rows["wte"].glue_mj is None
 
 

@@ -125,7 +125,8 @@ def test_a_sum_of_work_is_graded_by_its_own_interval(graded):
     assert (rows["mlp"]["grade"], rows["lm_head"]["grade"], rows["norm"]["grade"]) == ("B", "B", "invalid")
     assert rows["norm"]["noisy"]
     assert rows["overhead"].get("grade") is None
-    assert not rows["overhead"]["work"].known
+    assert rows["overhead"]["work"].above == pytest.approx(0.1 * rows["overhead"]["work"].value)
+    assert rows["unexplained"]["work"].known
 
 
 def test_a_disturbed_component_lowers_the_grade_of_its_sum(tmp_path):

@@ -307,23 +307,23 @@ def _activity(node: Node) -> Activity:
 
 def _rests(nodes: Sequence[Node], whole: _Whole, scale: float) -> Iterator[dict[str, Any]]:
     """Yield what nodes take beside their parts: overhead and what is unexplained, else both together."""
-    split = [(node, node.number("glue_static_mj"), _own_idle(node)) for node in nodes if node.glue is not None]
+    split, whole_rests = [node for node in nodes if node.glue], [node for node in nodes if not node.glue]
     rests = {
-        OVERHEAD: [(node, node.glue, overhead) for node, overhead, _ in split],
-        UNEXPLAINED: [
-            (node, node.unexplained, None if own is None or overhead is None else own - overhead)
-            for node, overhead, own in split
-        ],
-        OTHER: [(node, node.self_energy, _own_idle(node)) for node in nodes if node.glue is None],
+        OVERHEAD: [(node, node.glue, node.glue_work) for node in split],
+        UNEXPLAINED: [(node, node.unexplained, node.unexplained_work) for node in split],
+        OTHER: [(node, node.self_energy, node.self_work) for node in whole_rests],
     }
     for kind, entries in rests.items():
-        known = [(node, energy, idle) for node, energy, idle in entries if energy is not None]
-        energy = sum_intervals((node, energy) for node, energy, _ in known)
+        known = [(node, energy, work) for node, energy, work in entries if energy is not None]
+        energy, work = (
+            sum_intervals((node, energy) for node, energy, _ in known),
+            sum_known(work for *_, work in known),
+        )
         if energy is None or (kind == OTHER and not energy.value):
             continue
-        idles = [idle for *_, idle in known if idle is not None]
-        idle = Interval(math.fsum(idles)) if len(idles) == len(known) else None
-        work = None if idle is None else Interval(energy.value - idle.value)
+        idle = None if work is None else Interval(energy.value - work.value)
+        if work is not None and not whole.by_work:
+            work = Interval(work.value)
         yield {
             "part": title_of(kind),
             "kind": kind,
@@ -337,13 +337,6 @@ def _rests(nodes: Sequence[Node], whole: _Whole, scale: float) -> Iterator[dict[
             "noisy": is_noisy(work if whole.by_work else energy),
             "rest": True,
         }
-
-
-def _own_idle(node: Node) -> float | None:
-    """Return a node's idle energy without its children's; None where one is not known."""
-    own, children = node.number("static_mj"), [child.number("static_mj") for child in node.children]
-    known = [idle for idle in children if idle is not None]
-    return None if own is None or len(known) < len(children) else own - math.fsum(known)
 
 
 def share_of(part: Interval, whole: Interval | None) -> Interval | None:
