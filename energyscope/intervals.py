@@ -40,10 +40,10 @@ class Interval:
         high = None if self.high is None else self.high * factor
         return Interval(self.value * factor, low, high)
 
-    def widened(self, by: float) -> Interval:
-        """Return this interval with limits that are ``by`` farther away on either side."""
-        low = None if self.low is None else self.low - by
-        high = None if self.high is None else self.high + by
+    def with_or_without(self, part: float) -> Interval:
+        """Return this interval reaching from where it is to where it is without a ``part`` of the value."""
+        low = None if self.low is None else self.low - max(part, 0.0)
+        high = None if self.high is None else self.high - min(part, 0.0)
         return Interval(self.value, low, high)
 
     def excludes(self, number: float) -> bool:

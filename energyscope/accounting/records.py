@@ -97,9 +97,14 @@ def host_paced(entry: Entry) -> bool:
 
 
 def scatters(entries: Sequence[Entry], key: str) -> bool:
-    """Whether a target's power scatters, in a window or between them, as only a beat with the sensor makes it."""
+    """Whether a target's power scatters, in a window or between them, as only a beat with the sensor makes it.
+
+    The device must set the pace: a host that does makes power scatter by itself.
+    """
     own = [entry for entry in windows(entries) if entry["subject"] == key]
     latest = own[-1] if own else {}
+    if host_paced(latest):
+        return False
     if (latest.get("tick_spread") or 0.0) > SPREAD:
         return True
     power = spread([entry["window"]["power_w"] for entry in own])
@@ -264,8 +269,8 @@ def idle_of(entries: Sequence[Entry]) -> IdlePower | None:
     """Return the idle power around the passes, None where it was not measured.
 
     Its half-width is unknown below three values: Student's of two is no use. Idle times in which something else
-    used the device count only if there are no others, and spikes do not: a board at rest takes some watts more now
-    and then.
+    used the device count only if there are no others, and spikes do not: a board at rest takes some watts more or
+    less now and then.
     """
     alone = [entry for entry in entries if entry.get("idle_w") is not None and not entry.get("bystanders")]
     chosen = alone or [entry for entry in entries if entry.get("idle_w") is not None]
@@ -283,9 +288,8 @@ def idle_power(entries: Sequence[Entry]) -> float | None:
 
     Which idle times count: see `idle_of`.
     """
-    alone = [entry for entry in entries if not entry.get("bystanders")]
-    watts = _known(alone, "idle_w") or _known(entries, "idle_w")
-    return mean(list(itertools.compress(watts, usual(watts))))
+    idle = idle_of(entries)
+    return idle.mean_w if idle else None
 
 
 def notes(entries: Sequence[Entry]) -> list[Reason]:

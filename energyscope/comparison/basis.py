@@ -27,7 +27,7 @@ def _no_drift(_first: Iterable[Node], _second: Iterable[Node]) -> float:
 class Measure:
     """One number of components: its ``unit``, how it is read, whether its grade is invalid, and how it adds up.
 
-    ``drift`` says by how much (relative) components of two runs differ because the board's idle power did.
+    ``drift`` says how much more (relative) components of the second run have because its idle power was higher.
     """
 
     unit: str
@@ -49,7 +49,7 @@ def basis_of(documents: Iterable[Mapping[str, Any]], *, eager: bool = False) -> 
 
 
 def _adding(read: Callable[[Node], Interval | None]) -> Callable[[Iterable[Node]], Interval | None]:
-    """Return the sum of values that share an error (that of the idle power), which does not average out."""
+    """Return the sum, as far as it is known, of values that share an error: that of the idle power."""
 
     def add(nodes: Iterable[Node]) -> Interval | None:
         return sum_known(value for node in nodes if (value := read(node)) is not None)
@@ -60,14 +60,14 @@ def _adding(read: Callable[[Node], Interval | None]) -> Callable[[Iterable[Node]
 def _idle_drift(first: Iterable[Node], second: Iterable[Node]) -> float:
     """Return the difference of idle power x the mean time over the mean energy; 0 where a run knows none.
 
-    Idle power moves by half a percent from one run to the next on the same board, with its temperature. Each run
-    measures it, and no window's scatter shows it.
+    Idle power moves by half a percent from one run to the next on the same board. Each run measures it, and no
+    window's scatter shows it.
     """
     runs = [_totals(first), _totals(second)]
     if not all(energy > 0 and time_us > 0 for energy, _, time_us in runs):
         return 0.0
     idle = [static / time_us for _, static, time_us in runs]
-    return abs(idle[1] - idle[0]) * sum(run[2] for run in runs) / sum(run[0] for run in runs)
+    return (idle[1] - idle[0]) * sum(run[2] for run in runs) / sum(run[0] for run in runs)
 
 
 def _totals(nodes: Iterable[Node]) -> tuple[float, float, float]:

@@ -81,7 +81,7 @@ def compared(
 
     ``obstacles`` name the conditions that make its values not comparable; ``invalid`` says which of them did not
     reach grade C; ``own`` is a reason for which this quantity is not comparable. ``drift`` is by how much
-    (relative) it differs because the board's idle power did: the intervals of change and ratio are as much wider.
+    (relative) the other run has more because its idle power was higher: the change is one with or without that.
     """
     first, second = values
     change = relative = None
@@ -89,8 +89,8 @@ def compared(
         verdict, why = NOT_COMPARABLE, str(reason("in-neither-run" if first is second else "in-one-run"))
     else:
         plain, quotient = difference(second, first), ratio(second, first)
-        change = plain.widened(drift * (abs(first.value) + abs(second.value)) / 2)
-        relative = quotient.widened(drift * quotient.value) if quotient else None
+        change = plain.with_or_without(drift * (abs(first.value) + abs(second.value)) / 2)
+        relative = quotient.with_or_without(drift * quotient.value) if quotient else None
         verdict, why = _verdict(change, obstacles, invalid, own)
         if verdict == NOT_SHOWN and plain.excludes(0.0):
             why = str(reason("as-idle-power"))

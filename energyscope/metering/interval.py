@@ -125,10 +125,10 @@ def widening(correlation: float, count: int) -> float:
 
 
 def usual(values: Sequence[float]) -> list[bool]:
-    """Return which of some values in turn are no spikes: those near one of the two before them or the two after.
+    """Return which of some values in turn are no spikes: those near one of the two before or the two after them.
 
     Near is within four deviations (by the median distance from the median), or half a percent. A change that
-    lasts for two values is no spike. Of fewer than four values, all are usual.
+    lasts for two values is no spike; a single last value far off is. Of fewer than four, all are usual.
     """
     if len(values) < LEAST_USUAL:
         return [True] * len(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 WORDS: dict[str, str] = {
     # why a difference has no verdict of less or more
     "difference-includes-zero": "the interval of the difference includes 0",
-    "as-idle-power": "it differs no more than the board's idle power made it",
+    "as-idle-power": "it differs no more than the change of idle power explains",
     "eager-total": "eager totals are not comparable: idle energy is idle power x the host's time, "
     "which differs by host and minute",
     "interval-unknown": "no interval is known for it",

@@ -5,8 +5,8 @@ between dependent ones are 0.38 or 0.72 us (GPT-2 at 128 tokens: 737 or 824 us a
 or 209 us, at equal clocks). It is a state of the device, the same for all graphs at a time. A split-K product
 launched by itself may make it fast; launching a graph again, idling, allocating, another stream or L2 set aside
 change nothing. A small graph, captured anew and launched, leaves it slow: 166 times of 166 beside graphs with and
-without such products, and 99.6 % of 1,952 times in 16 profiles. Why is not known, and in a process with few graphs
-it fails more often; so each window has canaries of its own.
+without such products, and before 991 of 994 windows of the profiles in reports/repeatability-h200. Why is not
+known, and in a process with few graphs it fails more often; so a canary is timed before and after each window.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ from energyscope.metering.beats import ALIASING, aliasing, detuned_pause
 class Pauses:
     """The pauses (s) of targets, by key; ``interval_s`` is that of the sensor's samples, None where not known."""
 
-    def __init__(self, interval_s: float | None) -> None:
+    def __init__(self, interval_s: float | None, *, eager: bool = False) -> None:
         self._interval_s = interval_s
+        self._eager = eager
         self._pause_s: dict[str, float] = {}
         self._period_s: dict[str, float] = {}  # that a pause is to bring a call to
 
@@ -43,10 +44,10 @@ class Pauses:
     def beats(self, entry: Entry, before: Sequence[Entry]) -> bool:
         """Whether a window may beat with the sensor: by its period, or by how its power scatters.
 
-        Work that the host paces does not: its period wanders, which makes power scatter by itself, and a pause
-        would pass while the host launches, so that subtracting it takes away what was never added.
+        Work that a host paces, launching each kernel, does not: its period wanders, and a pause would pass while
+        the host launches, so that subtracting it takes away what was never added.
         """
-        if records.host_paced(entry):
+        if self._eager and records.host_paced(entry):
             return False
         return self._near_ratio(entry) or records.scatters([*before, entry], entry["subject"])
 

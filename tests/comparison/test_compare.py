@@ -11,6 +11,7 @@ from energyscope.comparison.difference import Difference
 from energyscope.comparison.parts import topmost
 from energyscope.errors import UsageError
 from energyscope.reasons import split
+from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.runs.method import REVISION
 from energyscope.runs.tree import EnergyTree, Node
 
@@ -50,21 +51,38 @@ def test_a_difference_within_the_intervals_is_not_shown(tmp_path: Path) -> None:
     assert energy.reason == "difference-includes-zero"
 
 
-@pytest.mark.parametrize(("idle", "verdict"), [(True, "no-difference-shown"), (False, "more")])
-def test_what_idle_power_makes_of_a_total_is_not_the_models(tmp_path: Path, idle: bool, verdict: str) -> None:
-    """GIVEN a second run of 2 % more energy, WHEN its idle power makes them, THEN no difference is shown.
+@pytest.mark.parametrize(
+    ("energy", "idle", "verdict"),
+    [
+        (0.02, 0.02, "no-difference-shown"),  # idle power made all of it
+        (0.02, 0.0, "more"),
+        (-0.02, 0.02, "less"),  # although the board took more at rest
+        (-0.02, -0.02, "no-difference-shown"),
+    ],
+)
+def test_what_idle_power_makes_of_an_energy_is_not_the_models(
+    tmp_path: Path, energy: float, idle: float, verdict: str
+) -> None:
+    """GIVEN a run of other energy and other idle power THEN only what idle power does not explain is shown.
 
-    Not of the model, nor of a component, nor per token.
+    Of the model, of each component and block, and per token.
     """
-    first, second = (build_run(tmp_path / run, Shape(execution="cuda-graph")) for run in ("a", "b"))
+    runs = first, second = [build_run(tmp_path / run, Shape(execution="cuda-graph")) for run in ("a", "b")]
     assert second.energy is not None
-    more = 0.02 * second.energy["energy_mj"]
-    for column in ("energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "static_mj" if idle else "dynamic_mj"):
-        second.energy[column] += more
+    whole = second.energy["energy_mj"].copy()
+    for column in ("energy_mj", "energy_ci_low_mj", "energy_ci_high_mj"):
+        second.energy[column] += energy * whole
+    second.energy["static_mj"] += idle * whole
+    second.energy["dynamic_mj"] += (energy - idle) * whole
     pair = compare([first, second]).pairs[0]
-    energies = [pair.whole[0], pair.normalised[0], *(part for part in pair.parts if part.baseline)]
-    assert {item.verdict for item in energies if not item.invalid} == {verdict}
-    assert {item.reason for item in energies if not item.invalid} == ({"as-idle-power"} if idle else {None})
+    blocks = [
+        item for item in ComparedRuns.of(runs).others[0].workloads[0].blocks if item.kind in {"mlp", "lm_head"}
+    ]
+    told = [pair.whole[0], pair.normalised[0], *(part for part in pair.parts if part.baseline), *blocks]
+    assert len(blocks) == 2
+    assert {item.verdict for item in told if not item.invalid} == {verdict}
+    explained = verdict == "no-difference-shown"
+    assert {item.reason for item in told if not item.invalid} == ({"as-idle-power"} if explained else {None})
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,15 @@ def repeatability() -> Table:
     rows, headline = [], []
     for path in sorted(FOLDER.glob("*.csv")):
         runs = _runs(path)
+        if len(runs) < 2:
+            continue
         execution = str(runs[0][0].row["execution"])
         for quantity, measure in QUANTITIES.items():
             if quantity == "energy" and execution == "eager":
                 continue  # the host's time: not compared
             parts = counts(runs, measure, lambda node: node.level != "model")
+            if not parts[1].any():
+                continue  # modelled energy has no work
             whole = counts(runs, measure, lambda node: node.level == "model")
             if quantity == HEADLINE[execution]:
                 headline.append(parts)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from energyscope.comparison.basis import DYNAMIC, SHARE_OF_WORK, TOTAL, WORK, Basis, Measure
+from energyscope.comparison.basis import DYNAMIC, ENERGY, SHARE_OF_WORK, TOTAL, WORK, Basis, Measure
 from energyscope.comparison.compare import Comparison, PairComparison, compare, with_unique_names
 from energyscope.comparison.conditions import BOARD, EXECUTION, MODEL, PRECISION, RunComparison, value_of
 from energyscope.comparison.difference import ENERGIES, LEADS, Difference, compared
@@ -67,11 +67,16 @@ class SameWorkload:
     def _by_block(self, unit: str, measure: Measure | None, obstacles: Sequence[str]) -> Iterator[Difference]:
         """Yield a difference for each block; without a measure, that of all energy."""
         rows = [{row["kind"]: row for row in blocks(side.tree, modelled=False).rows} for side in self.sides]
+        drift = (measure or ENERGY).drift
+        whole = drift(*(side.tree.nodes[:1] for side in self.sides))
         for kind in dict.fromkeys([*rows[0], *rows[1]]):
             (first, weak), (second, weaker) = (
                 _block(side[kind], measure) if kind in side else (None, False) for side in rows
             )
-            yield replace(compared(kind, unit, (first, second), obstacles, (weak, weaker)), kind=kind)
+            nodes = [side[kind]["nodes"] for side in rows if "nodes" in side.get(kind, {})]
+            own = drift(*nodes) if len(nodes) == 2 else whole
+            item = compared(kind, unit, (first, second), obstacles, (weak, weaker), drift=own)
+            yield replace(item, kind=kind)
 
 
 @dataclass(frozen=True)
@@ -219,16 +224,12 @@ def energy_of(rows: Iterable[Difference], basis: Basis) -> Difference | None:
 
 
 def _block(row: Row, measure: Measure | None) -> tuple[Interval | None, bool]:
-    """Return what a row of blocks has by a measure, and whether that is too noisy.
-
-    Overhead and what is unexplained belong to no component: their work has no interval.
-    """
+    """Return what a row of blocks has by a measure, and whether that is too noisy."""
     if measure is None:
         return row["energy"], is_noisy(row["energy"])
-    if "nodes" not in row:
-        return row["work_share" if measure is SHARE_OF_WORK else "work"], False
-    value = measure.total(row["nodes"])
-    return value, mostly_invalid(row["nodes"], measure) or bool(value and value.known and is_noisy(value))
+    nodes = row.get("nodes") or []  # overhead and what is unexplained belong to no component
+    value = measure.total(nodes) if nodes else row["work_share" if measure is SHARE_OF_WORK else "work"]
+    return value, mostly_invalid(nodes, measure) or bool(value and value.known and is_noisy(value))
 
 
 def _workload(report: Report, name: str | None) -> MeasuredWorkload | None:

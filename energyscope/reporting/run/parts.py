@@ -307,23 +307,21 @@ def _activity(node: Node) -> Activity:
 
 def _rests(nodes: Sequence[Node], whole: _Whole, scale: float) -> Iterator[dict[str, Any]]:
     """Yield what nodes take beside their parts: overhead and what is unexplained, else both together."""
-    split, whole_rests = [node for node in nodes if node.glue], [node for node in nodes if not node.glue]
+    split, unsplit = [node for node in nodes if node.glue], [node for node in nodes if not node.glue]
     rests = {
         OVERHEAD: [(node, node.glue, node.glue_work) for node in split],
         UNEXPLAINED: [(node, node.unexplained, node.unexplained_work) for node in split],
-        OTHER: [(node, node.self_energy, node.self_work) for node in whole_rests],
+        OTHER: [(node, node.self_energy, node.self_work) for node in unsplit],
     }
     for kind, entries in rests.items():
         known = [(node, energy, work) for node, energy, work in entries if energy is not None]
-        energy, work = (
-            sum_intervals((node, energy) for node, energy, _ in known),
-            sum_known(work for *_, work in known),
-        )
+        energy = sum_intervals((node, energy) for node, energy, _ in known)
+        work = sum_known(work for *_, work in known)
         if energy is None or (kind == OTHER and not energy.value):
             continue
         idle = None if work is None else Interval(energy.value - work.value)
-        if work is not None and not whole.by_work:
-            work = Interval(work.value)
+        if not whole.by_work:
+            work = work and Interval(work.value)
         yield {
             "part": title_of(kind),
             "kind": kind,
