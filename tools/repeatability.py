@@ -1,6 +1,6 @@
 """Profile a configuration again and again on one board: by how much do equal runs differ (A/A)?
 
-    python tools/repeatability.py OUT [NAME ...] [--profiles N]    # ten of one take 15 to 20 minutes on an H200
+    python tools/repeatability.py OUT [NAME ...] [--profiles N]    # ten of one take about 15 minutes on an H200
     python tools/repeatability.py OUT [NAME ...] --again           # measures nothing: tables from the journals
 
 Each profile is a process of its own, with weights, tokens and order of its own seed. Finished profiles are kept,
@@ -12,6 +12,7 @@ of every run, and OUT/NAME each run.json and journal. `tools/study.py` judges th
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import shutil
 import sys
@@ -74,6 +75,8 @@ def take(folder: Path, number: int, options: dict[str, Any]) -> None:
     child.join()
     if child.exitcode or not (run / FINISHED_JOURNAL_FILE).exists():
         sys.exit(f"profile {number} of {folder.name} failed: see {run}")
+    if (first := folder / "01.json").exists() and board_of(run / RUN_FILE) != board_of(first):
+        sys.exit(f"{folder} holds profiles of another board: boards differ by several percent, choose another OUT")
     shutil.copy(run / RUN_FILE, folder / f"{number:02d}.json")
     shutil.copy(run / FINISHED_JOURNAL_FILE, journal)
     shutil.rmtree(run)
@@ -83,6 +86,11 @@ def take(folder: Path, number: int, options: dict[str, Any]) -> None:
 
 def _profile(folder: Path, number: int, options: dict[str, Any]) -> None:
     energyscope.run(**options, seed=number, root=folder / RUNS, name=f"{number:02d}")
+
+
+def board_of(document: Path) -> str:
+    """Return the UUID of the board that a run.json names."""
+    return str((json.loads(document.read_text(encoding="utf-8")).get("device") or {}).get("uuid"))
 
 
 def tabulate(folder: Path) -> None:
@@ -95,21 +103,21 @@ def tabulate(folder: Path) -> None:
             shutil.copy(folder / f"{number}.json", run / RUN_FILE)
             shutil.copy(journal, run / FINISHED_JOURNAL_FILE)
             phases.write(RunStore.open(run), read_journal(run))
-            tables.append(measurements(energyscope.load_run(run), int(number)))
+            rows = measurements(energyscope.load_run(run))
+            rows.insert(0, "board", board_of(run / RUN_FILE))
+            rows.insert(0, "run", int(number))
+            tables.append(rows)
     if tables:
         pd.concat(tables).to_csv(folder.parent / f"{folder.name}.csv", index=False)
 
 
-def measurements(run: Run, number: int) -> pd.DataFrame:
-    """Return a run's energy table with one row for each measurement, its number and the board's UUID before it."""
+def measurements(run: Run) -> pd.DataFrame:
+    """Return a run's energy table with one row for each measurement: layers that share one have it once."""
     assert run.energy is not None
     first: dict[str, str] = {}
     for node in energy_tree(run.energy).nodes:
         first.setdefault(node.source, node.name)
-    rows = run.energy[run.energy["component"].isin(first.values())].copy()
-    rows.insert(0, "board", str((run.document.get("device") or {}).get("uuid")))
-    rows.insert(0, "run", number)
-    return rows
+    return run.energy[run.energy["component"].isin(first.values())].copy()
 
 
 if __name__ == "__main__":

@@ -106,16 +106,10 @@ def measure(
     final = [by_pass[number] for number in sorted(by_pass)]
     original = list({entry["pass"]: entry for entry in reversed(taken)}.values())
     columns = quantities(final, idle)
-    floor = mean([entry["window"].get("timing_share") for entry in final]) or 0.0
-    floors = {"energy": floor, "static": 0.0, "time": 0.0}
-    floors["dynamic"] = floor * _times_larger(columns["energy"], columns["dynamic"])
     devices = [entry["devices"] for entry in final if "devices" in entry]
     activities = [entry["window"].get("activity") for entry in final]
     activity = mean_activity([Activity(**shares) if shares else None for shares in activities])
-    estimates = {
-        name: combine(values, first=first, floor=floors[name], correlation=correlations.get(name, 0.0))
-        for name, values in columns.items()
-    }
+    estimates = _estimates(final, columns, first, correlations)
     return Measured(
         energy=estimates["energy"],
         static=estimates["static"],
@@ -143,6 +137,22 @@ def measure(
             *unavailable,
         ],
     )
+
+
+def _estimates(
+    final: Sequence[Entry],
+    columns: Mapping[str, Sequence[float | None]],
+    first: int,
+    correlations: Mapping[str, float],
+) -> dict[str, Estimate]:
+    """Return the mean and the interval of each quantity, no narrower than the timing of ticks allows."""
+    floor = mean([entry["window"].get("timing_share") for entry in final]) or 0.0
+    floors = {"energy": floor, "static": 0.0, "time": 0.0}
+    floors["dynamic"] = floor * _times_larger(columns["energy"], columns["dynamic"])
+    return {
+        name: combine(values, first=first, floor=floors[name], correlation=correlations.get(name, 0.0))
+        for name, values in columns.items()
+    }
 
 
 def quantities(final: Sequence[Entry], idle: IdlePower | None) -> dict[str, list[float | None]]:

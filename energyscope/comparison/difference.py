@@ -81,7 +81,8 @@ def compared(
 
     ``obstacles`` name the conditions that make its values not comparable; ``invalid`` says which of them did not
     reach grade C; ``own`` is a reason for which this quantity is not comparable. ``drift`` is by how much
-    (relative) the other run has more because its idle power was higher: the change is one with or without that.
+    (relative) the other run has more because its idle power was higher: the change is one with or without that,
+    unless the runs are not comparable: another board, or several, have idle power of their own.
     """
     first, second = values
     change = relative = None
@@ -89,6 +90,7 @@ def compared(
         verdict, why = NOT_COMPARABLE, str(reason("in-neither-run" if first is second else "in-one-run"))
     else:
         plain, quotient = difference(second, first), ratio(second, first)
+        drift = 0.0 if obstacles else drift
         change = plain.with_or_without(drift * (abs(first.value) + abs(second.value)) / 2)
         relative = quotient.with_or_without(drift * quotient.value) if quotient else None
         verdict, why = _verdict(change, obstacles, invalid, own)

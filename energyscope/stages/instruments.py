@@ -31,8 +31,8 @@ class Instruments:
     """What a session works with.
 
     ``elsewhere`` are the replayers of the other devices that a model is spread over, in the order of the meters;
-    ``sampling_s`` is the interval at which the sensor samples the board's power, None where it is not known. Where
-    the host sets the pace, components are timed ``beside_model``, in short blocks of both in turn.
+    ``sampling_s`` is the interval at which the sensor samples the board's power, None where it is not known; run
+    ``eager``, the host launches every kernel, and may set the pace.
     """
 
     replay_setup: ReplaySetup
@@ -41,7 +41,12 @@ class Instruments:
     clock: Clock = HOST
     elsewhere: Mapping[torch.device, WindowReplay] = field(default_factory=dict)
     sampling_s: float | None = None
-    beside_model: bool = False
+    eager: bool = False
+
+    @property
+    def beside_model(self) -> bool:
+        """Whether components may be timed in short blocks in turn with the model: on one measured device."""
+        return self.eager and not self.elsewhere and not self.meter.modelled
 
     def replayer_of(self, target: Target) -> WindowReplay:
         """Return the replayer of the device on which a target's work ends."""

@@ -122,6 +122,7 @@ def _bench(
     ready: _Ready, replayer: Replayer, loaded: LoadedModel, meter: MeterGroup, progress: Progress
 ) -> Iterator[Instruments]:
     """Yield what a session works with; of a split model, the other processes follow it."""
+    eager = replayer.execution == "eager"
     if loaded.ranks == 1:
         elsewhere = {device: Replayer(device) for device in metered_devices(loaded)[1:]}
         yield Instruments(
@@ -130,11 +131,11 @@ def _bench(
             meter,
             elsewhere=elsewhere,
             sampling_s=sampling_interval(meter, loaded.device, progress=progress),
-            beside_model=replayer.execution == "eager" and not elsewhere and not meter.modelled,
+            eager=eager,
         )
         return
     with leading(ready.replay_setup, ready.plan, loaded.device) as lead:
-        yield Instruments(lead.replay_setup, lead.replayer, meter, elsewhere=lead.elsewhere)
+        yield Instruments(lead.replay_setup, lead.replayer, meter, elsewhere=lead.elsewhere, eager=eager)
 
 
 def _captures(

@@ -58,7 +58,7 @@ class Session:
         self._keep = keep
         self._shuffle = random.Random(seed)
         self._unavailable: set[str] = set()
-        self._pauses = Pauses(instruments.sampling_s, eager=instruments.beside_model)
+        self._pauses = Pauses(instruments.sampling_s, eager=instruments.eager)
         self._retaken = 0
         self._lead_s = 0.0
         self.window_s = sampling_budget.window_for(instruments.meter.window_s)

@@ -85,6 +85,20 @@ def test_what_idle_power_makes_of_an_energy_is_not_the_models(
     assert {item.reason for item in told if not item.invalid} == ({"as-idle-power"} if explained else {None})
 
 
+def test_another_boards_idle_power_is_no_drift(tmp_path: Path) -> None:
+    """GIVEN a second board of higher idle power THEN the change is as measured, without an allowance for that."""
+    first, same = (build_run(tmp_path / run, Shape(execution="cuda-graph")) for run in ("a", "b"))
+    other = build_run(tmp_path / "c", Shape(execution="cuda-graph"), device={"uuid": "GPU-2222"})
+    for run in (same, other):
+        assert run.energy is not None
+        run.energy["static_mj"] *= 1.2
+    drifted, apart = (compare([first, run]).pairs[0].whole[0].change for run in (same, other))
+    assert drifted is not None
+    assert apart is not None
+    assert apart.above == pytest.approx(apart.below, rel=0.1)
+    assert drifted.below > 2 * apart.below
+
+
 @pytest.mark.parametrize(
     ("section", "change", "field", "values"),
     [

@@ -114,7 +114,7 @@ def measure(
     keep: Journal = lambda entry: None,
     overheads: Mapping[str, Sequence[SimulatedCall]] | None = None,
     sampling_s: float | None = None,
-    beside_model: bool = False,
+    eager: bool = False,
 ) -> Measured:
     """Run a session over one node for each round, in virtual time."""
     replay_setup = StandInRig(rounds, overheads or {})
@@ -124,7 +124,7 @@ def measure(
         MeterGroup([gpu]),
         gpu,
         sampling_s=sampling_s,
-        beside_model=beside_model,
+        eager=eager,
     )
     session = Session(instruments, sampling_budget or SamplingBudget(), keep, seed=seed)
     session.run([target(key) for key in rounds], progress)

@@ -44,7 +44,7 @@ def test_no_effort_takes_longer_than_expected(gpu):
 def test_a_host_that_sets_the_pace_takes_no_longer_than_expected(gpu):
     """GIVEN an eager run whose host never waits THEN longer windows of the model and times in turn are counted."""
     begin = gpu.now()
-    measure(gpu, {key: scattered(0.2) for key in ROUNDS}, beside_model=True)
+    measure(gpu, {key: scattered(0.2) for key in ROUNDS}, eager=True)
     plan = [target(key) for key in ROUNDS]
     expected = replay_time(plan, SamplingBudget(), gpu.window_s, modelled=False, eager=True)
     assert expected.most_s == pytest.approx(gpu.now() - begin, rel=0.1)

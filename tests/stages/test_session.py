@@ -533,7 +533,7 @@ def test_shares_hold_where_the_hosts_pace_wanders():
     errors, covered = [], []
     for seed in range(8):
         gpu = SimulatedGpu(SimulatedSensor(seed=seed), SimulatedBoard(seed=seed, wander=0.15, window_noise=0.003))
-        rows = measure(gpu, rounds, seed=seed, beside_model=True).books().rows[1:]
+        rows = measure(gpu, rounds, seed=seed, eager=True).books().rows[1:]
         for row, (call,) in zip(rows, list(rounds.values())[1:], strict=True):
             time_share = call.time_us / 800.0
             work_share = (call.energy_mj - 0.1 * call.time_us) / (200.0 - 80.0)
@@ -548,7 +548,7 @@ def test_shares_hold_where_the_hosts_pace_wanders():
 
 def test_overheads_are_not_timed_beside_the_model(gpu):
     """GIVEN blocks in turn THEN each component has some in every first pass, the model itself none."""
-    session = measure(gpu, ROUNDS, beside_model=True)
+    session = measure(gpu, ROUNDS, eager=True)
     timed = Counter(entry["subject"] for entry in session.entries if "beside_model" in entry)
     assert timed == {"node:a": PASSES, "node:b": PASSES, "node:c": PASSES}
 

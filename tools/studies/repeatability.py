@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,13 @@ from energyscope.runs.tree import Node, energy_tree
 
 FOLDER = REPORTS / "repeatability-h200"
 RESAMPLES = 2000
-QUANTITIES = {"energy": ENERGY, "work": WORK, "share of work": SHARE_OF_WORK}
+ALONE = "energy, by its interval alone"  # without the allowance for idle power
+QUANTITIES = {
+    "energy": ENERGY,
+    ALONE: replace(ENERGY, drift=WORK.drift),
+    "work": WORK,
+    "share of work": SHARE_OF_WORK,
+}
 HEADLINE = {"cuda-graph": "energy", "eager": "work"}  # what runs of an execution are compared by
 Counts = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # pairs that differ and all, shape (runs, runs) each
 
@@ -37,21 +43,24 @@ def repeatability() -> Table:
         Column("half_width", "half-width, median"),
         Column("scatter", "scatter between runs, median"),
     ]
-    rows, headline = [], []
+    rows: list[dict[str, str]] = []
+    together: dict[str, list[Counts]] = {}
     for path in sorted(FOLDER.glob("*.csv")):
         runs = _runs(path)
         if len(runs) < 2:
             continue
         execution = str(runs[0][0].row["execution"])
         for quantity, measure in QUANTITIES.items():
-            if quantity == "energy" and execution == "eager":
+            if measure.of is ENERGY.of and execution == "eager":
                 continue  # the host's time: not compared
             parts = counts(runs, measure, lambda node: node.level != "model")
             if not parts[1].any():
                 continue  # modelled energy has no work
             whole = counts(runs, measure, lambda node: node.level == "model")
             if quantity == HEADLINE[execution]:
-                headline.append(parts)
+                together.setdefault("energy in graphs, work eager", []).append(parts)
+            if quantity == ALONE:
+                together.setdefault(ALONE, []).append(parts)
             rows.append(
                 {
                     "configuration": path.stem,
@@ -63,9 +72,9 @@ def repeatability() -> Table:
                     **_widths(runs, measure),
                 }
             )
-    if headline:
-        pooled = {"pairs": str(sum(int(parts[1].sum()) for parts in headline)), "differ": _differing(headline)}
-        rows.append({"configuration": "together", "quantity": "energy in graphs, work eager", **pooled})
+    for quantity, counted in together.items():
+        pooled = {"pairs": str(sum(int(parts[1].sum()) for parts in counted)), "differ": _differing(counted)}
+        rows.append({"configuration": "together", "quantity": quantity, **pooled})
     return Table(columns, rows)
 
 
@@ -121,7 +130,7 @@ def _differing(parts: list[Counts]) -> str:
     return f"{percent(found.value)} [{percent(found.low)} to {percent(found.high)}]"
 
 
-def _widths(runs: list[list[Node]], measure: Measure) -> dict[str, Any]:
+def _widths(runs: list[list[Node]], measure: Measure) -> dict[str, str]:
     """Return the median half-width of components, and the median of their standard deviations between runs."""
     values: dict[str, list[Interval]] = {}
     for nodes in runs:

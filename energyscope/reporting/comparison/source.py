@@ -68,7 +68,7 @@ class SameWorkload:
         """Yield a difference for each block; without a measure, that of all energy."""
         rows = [{row["kind"]: row for row in blocks(side.tree, modelled=False).rows} for side in self.sides]
         drift = (measure or ENERGY).drift
-        whole = drift(*(side.tree.nodes[:1] for side in self.sides))
+        whole = drift(*([side.tree.root] if side.tree.root else [] for side in self.sides))
         for kind in dict.fromkeys([*rows[0], *rows[1]]):
             (first, weak), (second, weaker) = (
                 _block(side[kind], measure) if kind in side else (None, False) for side in rows
