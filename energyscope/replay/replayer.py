@@ -120,10 +120,13 @@ class Replayer:
         return Calls(np.array(marks.finish()), np.array(counts, dtype=float), marks.waited_s)
 
     def _warm_up(self, loop: Loop) -> float:
-        """Run at least a round's steps and some milliseconds; return the seconds of one step.
+        """Run some milliseconds, and of short steps at least a round; return the seconds of one step.
 
         The number of steps is fixed beforehand: running until a time is over would queue seconds of work.
         """
+        once = min(self._seconds_of(loop, 1) for _ in range(2))  # the first may be slow because it is the first
+        if once > WARM_UP_S:
+            return once
         first = self._seconds_of(loop, max(WARM_UP_CALLS, min(loop.length, 8)))
         return min(first, self._seconds_of(loop, max(1, int(WARM_UP_S / first))))
 

@@ -99,15 +99,17 @@ def merge(energy: pd.DataFrame, impact: pd.DataFrame) -> pd.DataFrame:
     batch size, stands in each of its rows. Impact that is invalid or was not measured is empty. Attention heads
     come last, with their apportioned energy.
     """
+    import pandas as pd
+
     ordered = [name for name in schema.ENERGY_COLUMNS if name in energy]
     merged = energy[ordered + [name for name in energy if name not in ordered]].reset_index(drop=True)
     if of_heads := apportioned(energy, impact):
-        import pandas as pd
-
         merged = pd.concat([merged, pd.DataFrame(of_heads).dropna(axis=1, how="all")], ignore_index=True)
-    for name in leaves.impact_columns(impact):
-        merged[name] = merged["component"].map(leaves.valid_impact(impact, name)["value"]).astype("float64")
-    return merged
+    impacts = {
+        name: merged["component"].map(leaves.valid_impact(impact, name)["value"]).astype("float64")
+        for name in leaves.impact_columns(impact)
+    }
+    return pd.concat([merged, pd.DataFrame(impacts, index=merged.index)], axis=1)
 
 
 def default_impact(impact: pd.DataFrame) -> str:

@@ -30,6 +30,7 @@ from energyscope.stages.preparing import benchmark_alone, for_benchmark
 from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, most_retaken, replay_time
+from energyscope.stages.sampling_interval import search_s
 from energyscope.workloads import Workload, profile_inputs
 from energyscope.workloads.decoding import too_long
 
@@ -226,11 +227,13 @@ def _skipped(context: Context) -> set[str]:
 
 
 def _scene_times(context: Context, *, modelled: bool) -> list[TimeEstimate]:
-    """Return how long each phase takes, the first with the watch of idle sensors that are not known yet."""
+    """Return how long each phase takes, the first with what is not known yet of the sensors."""
     settings, loaded = context.settings, context.loaded
     planned = plan_phases(settings, loaded)
     window_s, warm = TYPICAL_WINDOW_S[loaded.device.type], context.sensor is not None
-    watch_s = 0.0 if modelled or warm else IDLE_WATCH_S * len(context.meters["profile"].meters)
+    meter = context.meters["profile"]
+    watch_s = 0.0 if modelled or warm else IDLE_WATCH_S * len(meter.meters)
+    watch_s += search_s(meter, loaded.device)
     times: list[TimeEstimate] = []
     for phase_plan in planned:
         plan = targets(_tree(phase_plan, settings, loaded), settings.granularity, phase_plan.layers)

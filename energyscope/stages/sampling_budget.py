@@ -17,7 +17,7 @@ SETTLED_S = 1.0  # at the end of a replay that shows which is needed
 SETTLING_REPLAYS = 3
 OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
 TICKS_S = 0.04  # and, where a sensor is read, its last tick: 0.54 s a window of 0.42 s, on an H200, all in all
-LONGER_MODEL = 4.0  # times the usual window, where the host sets the pace
+LONGER_MODEL = 8.0  # times the usual window, where the host sets the pace; half of it in a brief session
 IN_TURN_S = 0.1  # in each of the first passes, for timing a component in turn with the model
 MEASURED_BUDGET_S = 6.0
 MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
@@ -56,6 +56,11 @@ class SamplingBudget:
         """Whether no windows are taken beyond the first ones."""
         return self.phases > 1 and self.budget_s is None
 
+    @property
+    def longer_model(self) -> float:
+        """How many times the usual window the model's is, where the host sets the pace."""
+        return LONGER_MODEL / 2 if self.brief else LONGER_MODEL
+
 
 def first_windows(plan: Sequence[Target], sampling_budget: SamplingBudget) -> int:
     """Return the windows of the first passes, which visit every target, and the model's last one."""
@@ -92,7 +97,7 @@ def replay_time(
     def host_paced_s(passes: int) -> float:
         if modelled or not eager:
             return 0.0
-        longer_s = (LONGER_MODEL - 1) * sampling_budget.window_for(meter_window_s)
+        longer_s = (sampling_budget.longer_model - 1) * sampling_budget.window_for(meter_window_s)
         return passes * longer_s + sampling_budget.passes * len(plan) * IN_TURN_S
 
     def seconds(windows: int, passes: int) -> float:

@@ -28,11 +28,9 @@ def sampling_interval(
     None too where no device memory is left to search. What was found is kept in the user's application
     directory, by board and driver; a board that showed none is not searched ``again`` unless that is asked for.
     """
-    if meter.modelled or device.type != "cuda" or meter.name != "nvml":
+    board, known = _board(meter, device), _read()
+    if board is None:
         return None
-    uuid = meter.meters[0].device
-    board = f"{uuid} driver {Board(uuid).facts()['driver']}"
-    known = _read()
     if again or board not in known:
         progress("sensor", f"the interval of its samples (about {SAMPLING_TAKES_S:.0f} s)", 0, 1)
         try:
@@ -43,6 +41,20 @@ def sampling_interval(
         _write(known)
     interval_s: float | None = known[board]
     return interval_s
+
+
+def search_s(meter: MeterGroup, device: torch.device) -> float:
+    """Return about how long (s) `sampling_interval` will search: 0 where there is nothing left to find."""
+    board = _board(meter, device)
+    return 0.0 if board is None or board in _read() else SAMPLING_TAKES_S
+
+
+def _board(meter: MeterGroup, device: torch.device) -> str | None:
+    """Name the board and driver of a sensor that samples, None for others."""
+    if meter.modelled or device.type != "cuda" or meter.name != "nvml":
+        return None
+    uuid = meter.meters[0].device
+    return f"{uuid} driver {Board(uuid).facts()['driver']}"
 
 
 def _path() -> Path:

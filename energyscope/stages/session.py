@@ -30,7 +30,7 @@ from energyscope.replay.targets import Target
 from energyscope.stages.instruments import Instruments
 from energyscope.stages.pauses import Pauses
 from energyscope.stages.sampling_budget import (
-    LONGER_MODEL,
+    IN_TURN_S,
     REWARM_S,
     SamplingBudget,
     first_windows,
@@ -41,7 +41,7 @@ from energyscope.stages.settling import settling_s
 Journal = Callable[[Mapping[str, Any]], None]
 
 STAGE = "profile"
-BLOCKS = 4  # of component and model in turn, in each of the first passes
+FEWEST_BLOCKS, MOST_BLOCKS = 2, 4  # of component and model in turn, in each of the first passes
 BLOCK_S = 0.008  # in which the host's pace hardly changes
 
 
@@ -206,7 +206,7 @@ class Session:
         A host that sets the pace leaves the device idle most of the time: its samples see few kernels, and work
         is a small part of the energy. The model's windows, which every share is of, are longer there.
         """
-        longer = LONGER_MODEL if self._host_paced and target.key == records.MODEL else 1.0
+        longer = self.sampling_budget.longer_model if self._host_paced and target.key == records.MODEL else 1.0
         return longer * self.window_s + self._lead_s
 
     def _time_beside_model(self, target: Target, anchor: Target, number: int) -> None:
@@ -214,7 +214,8 @@ class Session:
         if target.what not in {"node", "group"} or self._unavailable & {target.key, anchor.key}:
             return
         models, parts = [self._pace(anchor)], []
-        for _ in range(BLOCKS):
+        blocks = round(IN_TURN_S / max(2 * models[0], BLOCK_S))
+        for _ in range(min(MOST_BLOCKS, max(FEWEST_BLOCKS, blocks))):
             parts.append(self._pace(target))
             models.append(self._pace(anchor))
         around = [(before + after) / 2 for before, after in itertools.pairwise(models)]

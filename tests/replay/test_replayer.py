@@ -115,6 +115,18 @@ def test_the_warm_up_never_queues_more_than_it_needs(call_s):
     assert device.most <= max(WARM_UP_S / call_s, 3) + CHUNK_S / call_s + 1
 
 
+def test_long_calls_are_warmed_up_twice():
+    """GIVEN calls of 30 ms THEN two come before those that count: more would take as long as a window."""
+    ran = []
+
+    def call():
+        ran.append(1)
+        time.sleep(0.03)
+
+    calls = Replayer(CPU).run([call], 0.05)
+    assert len(ran) - calls.count[-1] == 2
+
+
 def test_pauses_are_part_of_the_round(monkeypatch):
     """GIVEN a pause WHEN a round, or none, runs THEN each call has one, and no calls are pauses alone."""
     ran = []

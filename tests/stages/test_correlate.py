@@ -335,6 +335,15 @@ def test_merge_gives_every_phase_its_impact() -> None:
     assert merge(*frames(energy, [impact_row("a", 0.7)]))["zero:kl"].tolist() == [0.7, 0.7]
 
 
+@pytest.mark.filterwarnings("error")
+def test_merge_of_many_impacts_warns_of_nothing() -> None:
+    """GIVEN as many impacts as all methods and metrics have THEN pandas prints no warning to the terminal."""
+    table = merge(
+        *frames([energy_row("a", "mlp", 1.0)], [impact_row("a", 0.1, method=f"m{n}") for n in range(150)])
+    )
+    assert table["m149:kl"].tolist() == [0.1]
+
+
 def test_merge_without_impact_rows() -> None:
     """GIVEN an empty impact table, THEN the energy table comes back as it is."""
     energy, _ = tables()

@@ -7,7 +7,7 @@ import torch
 
 from energyscope.metering.group import MeterGroup
 from energyscope.stages import sampling_interval as sampling
-from energyscope.stages.sampling_interval import sampling_interval
+from energyscope.stages.sampling_interval import sampling_interval, search_s
 from energyscope.testing import SimulatedGpu
 
 CUDA = torch.device("cuda")
@@ -52,6 +52,14 @@ def test_a_board_is_searched_once(searches):
     assert sampling_interval(meters(), CUDA, again=True) == pytest.approx(0.00081)
     assert sampling_interval(meters(), CUDA) == pytest.approx(0.00081)
     assert len(searches) == 2
+
+
+def test_the_search_is_announced_until_it_is_done(searches):
+    """GIVEN a board not searched THEN its search takes some seconds; GIVEN a searched one, or no sensor, none."""
+    assert search_s(meters(), CUDA) > 0
+    sampling_interval(meters(), CUDA)
+    assert search_s(meters(), CUDA) == 0
+    assert search_s(meters("GPU-b", name="modelled"), CUDA) == search_s(meters("GPU-b"), torch.device("cpu")) == 0
 
 
 def test_a_full_device_is_searched_later(searches, monkeypatch):
