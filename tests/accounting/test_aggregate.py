@@ -129,6 +129,14 @@ def test_what_was_not_measured_is_unknown():
     assert "layers" not in attribution.closure
 
 
+@pytest.mark.parametrize(("execution", "host_bound"), [("eager", True), ("cuda-graph", False)])
+def test_the_host_does_not_set_the_pace_of_graphs(execution, host_bound):
+    """GIVEN a host that hardly waited THEN it set the pace of eager calls; a graph's launch may have waited."""
+    entries = [each | {"waited_share": 0.001} for each in five_of_each(ENERGY)]
+    header = {**COMMON, "execution": execution, "tree": TREE, "subjects": SUBJECTS}
+    assert {row.host_bound for row in attribute(header, entries, IdlePower(100.0)).rows} == {host_bound}
+
+
 def test_windows_without_a_value_keep_their_reason():
     """Windows that gave nothing make the row invalid, not zero."""
     nothing = dict.fromkeys(("energy_mj", "time_us", "power_w", "naive_mj"))

@@ -192,6 +192,14 @@ class OnTheHost(Replayer):
         return (193e-6,)
 
 
+def test_what_a_host_waits_beside_graphs_is_not_known(monkeypatch):
+    """GIVEN marks that no host waited for WHEN graphs are launched THEN launches may have waited instead."""
+    monkeypatch.setattr(replayer, "GraphRound", GraphOfThree)
+    monkeypatch.setattr(HostMarks, "waited_s", 0.0)
+    assert OnTheHost(torch.device("cuda"), "cuda-graph").run([lambda: None], 0.01).waited_s is None
+    assert Replayer(CPU).run([lambda: None], 0.01).waited_s == 0.0
+
+
 def test_a_launch_counts_all_of_its_calls(monkeypatch):
     """GIVEN a graph of three calls THEN the count rises by three with each launch."""
     monkeypatch.setattr(replayer, "GraphRound", GraphOfThree)
