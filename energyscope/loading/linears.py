@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import UsageError, did_you_mean
-from energyscope.loading.options import NATIVE
+from energyscope.loading.options import BY_TORCH, NATIVE
+
+GROUPS = (128, 64, 32)  # inputs that share a scale in INT4: the most that divide a layer's
 
 if TYPE_CHECKING:
     from torch import nn
 
 
 def is_linear(module: nn.Module) -> bool:
-    """Tell whether bitsandbytes has a layer for a module: for Linear, and GPT-2's Conv1D."""
+    """Tell whether a module can be exchanged for a quantized layer: Linear, and GPT-2's Conv1D."""
     from torch import nn
     from transformers.pytorch_utils import Conv1D
 
@@ -25,12 +27,30 @@ def is_kept(path: str, keep: Sequence[str]) -> bool:
     return any(path == name or path.endswith(f".{name}") for name in keep)
 
 
+def is_quantized_in(precision: str, path: str, module: nn.Module, keep: Sequence[str]) -> bool:
+    """Tell whether a precision quantizes a module: a linear that ``keep`` does not name, of a size that fits."""
+    return precision not in NATIVE and is_linear(module) and not is_kept(path, keep) and fits(module, precision)
+
+
+def fits(module: Any, precision: str) -> bool:
+    """Tell whether a linear's size is one that the kernels of a precision take."""
+    from torch import nn
+
+    if precision not in BY_TORCH:
+        return True
+    outputs, inputs = module.weight.shape if isinstance(module, nn.Linear) else reversed(module.weight.shape)
+    return outputs % 16 == 0 and inputs % (GROUPS[-1] if precision == "int4" else 16) == 0
+
+
+def group_of(inputs: int) -> int:
+    """Return how many of a layer's inputs share a scale in INT4."""
+    return next(group for group in GROUPS if inputs % group == 0)
+
+
 def quantized_linears(model: nn.Module, precision: str, keep: Sequence[str]) -> dict[str, nn.Module]:
-    """Return the linears that a precision quantizes, by their paths: all but those that ``keep`` names."""
-    if precision in NATIVE:
-        return {}
+    """Return the linears that a precision quantizes, by their paths (`is_quantized_in`)."""
     return {
-        path: module for path, module in model.named_modules() if is_linear(module) and not is_kept(path, keep)
+        path: module for path, module in model.named_modules() if is_quantized_in(precision, path, module, keep)
     }
 
 

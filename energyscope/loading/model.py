@@ -11,9 +11,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope.adapters import Adapter
+from energyscope.errors import ModelError
 from energyscope.loading import random_weights, tensor_parallel, trained_weights
 from energyscope.loading.files import ModelFiles, model_files, tokenizer_of
-from energyscope.loading.options import QUANTIZED, LoadOptions, LoadSettings, check_precision, check_quantization
+from energyscope.loading.linears import is_kept, is_linear
+from energyscope.loading.options import (
+    BY_TORCH,
+    QUANTIZED,
+    LoadOptions,
+    LoadSettings,
+    check_precision,
+    check_quantization,
+)
 from energyscope.loading.planning import LoadPlan, empty_model, meta_model, plan_model
 from energyscope.loading.sharding.placement import Placement, dispatch, offload_notes
 from energyscope.loading.sources import find_model
@@ -151,7 +160,9 @@ def _prepared_for_inference(model: Any, plan: LoadPlan) -> tuple[Reason, ...]:
     model.eval().requires_grad_(False)
     random_weights.spare_small_layers(model)
     notes: tuple[Reason, ...] = ()
-    if options.precision in QUANTIZED:
+    if options.precision in BY_TORCH:
+        notes += _not_quantized(model, plan)
+    elif options.precision in QUANTIZED:
         from energyscope.loading.kernel_trials import repair_layers
 
         notes += repair_layers(model, options)
@@ -165,6 +176,29 @@ def _prepared_for_inference(model: Any, plan: LoadPlan) -> tuple[Reason, ...]:
     if options.tensor_parallel:
         notes += tensor_parallel.notes()
     return notes
+
+
+def _not_quantized(model: Any, plan: LoadPlan) -> tuple[Reason, ...]:
+    """Return a note on the linears whose sizes the kernels do not take.
+
+    Raises:
+        ModelError: there is no quantized layer at all.
+
+    """
+    from energyscope.loading.torch_kernels import QuantizedLinear
+
+    precision = plan.options.precision
+    left = [path for path, module in model.named_modules() if is_linear(module) and not is_kept(path, plan.keep)]
+    done = sum(isinstance(module, QuantizedLinear) for module in model.modules())
+    if not done:
+        raise ModelError(
+            f"no linear of this model has a size that {precision} kernels take (multiples of "
+            f"{'32 inputs and 16 outputs' if precision == 'int4' else '16'}): use another --precision"
+        )
+    if not left:
+        return ()
+    total = len(left) + done
+    return (reason("size-not-quantized", precision=precision, layers=len(left), total=total, first=left[0]),)
 
 
 def load_skeleton(

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 Settings = TypeVar("Settings")
 
 NATIVE = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-QUANTIZED = ("int8", "nf4", "fp4")
+QUANTIZED = ("fp8", "int8", "int4", "nf4", "fp4")
+BY_TORCH = ("fp8", "int4")  # by its own kernels (`torch_kernels`); the others are bitsandbytes'
 FOUR_BIT = ("nf4", "fp4")
 PRECISIONS = (*NATIVE, *QUANTIZED)
 
@@ -40,10 +41,10 @@ class _Choices:
 class LoadSettings(_Choices):
     """How a model is asked for: the keywords of `energyscope.loading.load_model`.
 
-    ``precision`` is one of `PRECISIONS`, of which int8, nf4 and fp4 quantize all linears but the head; ``device``
-    auto (the GPU if there is one), cpu, cuda or cuda:N. ``weights`` ``random`` builds the true shape with random
-    weights from ``seed``. ``trust_remote_code`` runs the model's own Python code; ``allow_pickle`` accepts
-    ``.bin`` weights, which can run code when they are read.
+    ``precision`` is one of `PRECISIONS`, of which those of `QUANTIZED` quantize all linears but the head;
+    ``device`` auto (the GPU if there is one), cpu, cuda or cuda:N. ``weights`` ``random`` builds the true shape
+    with random weights from ``seed``. ``trust_remote_code`` runs the model's own Python code;
+    ``allow_pickle`` accepts ``.bin`` weights, which can run code when they are read.
 
     ``device_map`` spreads the model over devices: auto, balanced, sequential, or a JSON file of module paths and
     devices (see `energyscope.loading.sharding.device_maps`); ``devices`` are the GPUs that a word may take, in

@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING
 from energyscope.errors import UsageError, did_you_mean
 from energyscope.failures import first_line
 from energyscope.loading.libraries import missing
+from energyscope.loading.options import FOUR_BIT, QUANTIZED
 from energyscope.reasons import Reason, join, reason
 
 if TYPE_CHECKING:
     import torch
 
-VARIANTS: tuple[str, ...] = ("fp32", "fp16", "bf16", "fp16-autocast", "int8", "int8-static", "nf4", "fp4")
+VARIANTS: tuple[str, ...] = (
+    "fp32", "fp16", "bf16", "fp16-autocast", "fp8", "int8", "int8-static", "int4", "nf4", "fp4",
+)  # fmt: skip
 
 # The first GPUs with BF16 arithmetic (Ampere) and with the INT8 tensor cores that LLM.int8() takes (Turing).
 _BF16_CAPABILITY = (8, 0)
 _INT8_CAPABILITY = (7, 5)
 
 _OTHER_NAMES = {
-    "4bit": "nf4 or fp4",
-    "int4": "nf4 or fp4",
+    "4bit": "int4, nf4 or fp4",
     "8bit": "int8",
     "half": "fp16 or bf16",
     "amp": "fp16-autocast",
@@ -47,12 +49,18 @@ def unsupported(precision: str, device: torch.device) -> str | None:
         from energyscope.loading import cpu_int8
 
         return cpu_int8.reason_against_torchao(device)
+    return _reason_against_quantized(precision, device) if precision in QUANTIZED else None
+
+
+def _reason_against_quantized(precision: str, device: torch.device) -> str | None:
     if precision == "int8":
         return _reason_against_int8(device)
-    if precision in {"nf4", "fp4"}:
+    if precision in FOUR_BIT:
         needed = "BF16, in which 4-bit layers compute"
         return missing("bitsandbytes", "bitsandbytes") or _too_old(device, _BF16_CAPABILITY, needed)
-    return None
+    from energyscope.loading import torch_kernels
+
+    return torch_kernels.reason_against(precision, device)
 
 
 def reason_against_autocast(device: torch.device) -> Reason | None:

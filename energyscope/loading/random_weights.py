@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from energyscope.loading.linears import is_kept, is_linear
-from energyscope.loading.options import QUANTIZED, LoadOptions
+from energyscope.loading.linears import is_quantized_in
+from energyscope.loading.options import BY_TORCH, QUANTIZED, LoadOptions
 
 if TYPE_CHECKING:
     import torch
@@ -112,11 +112,16 @@ class _Filling:
         for name, buffer in list(module.named_buffers(recurse=False)):
             setattr(module, name, buffer.to(device))
         options = self.options
-        if options.precision in QUANTIZED and is_linear(module) and not is_kept(path, self.keep):
-            self.model.set_submodule(
-                path,
-                quantized_linear(module, options.precision, options.compute, double_quant=options.double_quant),
-            )
+        if is_quantized_in(options.precision, path, module, self.keep):
+            self.model.set_submodule(path, self._quantized(module, path))
+
+    def _quantized(self, module: nn.Module, path: str) -> nn.Module:
+        options = self.options
+        if options.precision in BY_TORCH:
+            from energyscope.loading.torch_kernels import torch_linear
+
+            return torch_linear(module, options.precision, path)
+        return quantized_linear(module, options.precision, options.compute, double_quant=options.double_quant)
 
 
 def float32_bytes(model: nn.Module) -> int:

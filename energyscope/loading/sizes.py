@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from energyscope.loading.linears import quantized_linears
+from energyscope.loading.linears import group_of, quantized_linears
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -40,22 +40,36 @@ def planned_parameters(
             needed = parameter.numel() * parameter.element_size()
             if path in quantized and name == "weight":
                 rows = parameter.shape[0 if isinstance(module, nn.Linear) else 1]  # a Conv1D's are its columns
-                needed = _quantized_bytes(parameter.numel(), rows, precision, double_quant=double_quant)
+                needed = _quantized_bytes(parameter, rows, precision, double_quant=double_quant)
             yield f"{path}.{name}".lstrip("."), needed
 
 
-def _quantized_bytes(count: int, rows: int, precision: str, *, double_quant: bool) -> int:
-    if precision == "int8":
+def _quantized_bytes(weight: Tensor, rows: int, precision: str, *, double_quant: bool) -> int:
+    count = weight.numel()
+    if precision in {"int8", "fp8"}:
         return count + _SCALE * rows
+    if precision == "int4":  # a group has a scale and an offset, as long as the weights were
+        return count // 2 + 2 * weight.element_size() * (count // group_of(count // rows))
     blocks = -(-count // _BLOCK)
     scales = blocks + _SCALE * -(-blocks // _NESTED_BLOCK) if double_quant else _SCALE * blocks
     return (count + 1) // 2 + scales
 
 
 def parameter_count(model: nn.Module) -> int:
-    """Return the number of parameters, tied ones once; 4-bit weights count as what they stand for."""
-    states = [(weight, getattr(weight, "quant_state", None)) for weight in _distinct_parameters(model)]
-    return sum(int((weight if state is None else state).shape.numel()) for weight, state in states)
+    """Return the number of parameters, tied ones once; packed weights count as what they stand for."""
+    from energyscope.loading.torch_kernels import QuantizedLinear
+
+    counts: dict[int, int] = {}
+    for layer in model.modules():
+        if isinstance(layer, QuantizedLinear):
+            counts |= {id(layer.weight): layer.in_features * layer.out_features, id(layer.scales): 0}
+    weights = list(_distinct_parameters(model))
+    return sum(counts.get(id(weight), _values(weight)) for weight in weights)
+
+
+def _values(weight: Any) -> int:
+    """Return how many values a weight has, unpacked ones of bitsandbytes."""
+    return int(getattr(weight, "quant_state", weight).shape.numel())
 
 
 def weight_bytes(model: nn.Module) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from energyscope.errors import ModelError
 from energyscope.loading import tensor_parallel
 from energyscope.loading.files import ModelFiles
-from energyscope.loading.options import NATIVE
+from energyscope.loading.options import BY_TORCH, NATIVE
 from energyscope.loading.planning import LoadPlan, auto_class
 from energyscope.loading.sharding.placement import accelerate_map, undispatch
 
@@ -23,7 +23,7 @@ def read(files: ModelFiles, plan: LoadPlan) -> Any:
         raise ModelError(f"{files.source.name} has no files to read weights from")
     options = plan.options
     settings: dict[str, Any] = {"dtype": options.dtype}
-    if options.precision not in NATIVE:
+    if options.precision not in (*NATIVE, *BY_TORCH):
         settings["quantization_config"] = _quantization(plan)
     if options.tensor_parallel:
         settings["distributed_config"] = tensor_parallel.distributed_config()
@@ -49,6 +49,10 @@ def read(files: ModelFiles, plan: LoadPlan) -> Any:
         undispatch(model)
     if options.tensor_parallel:
         tensor_parallel.unwrap(model)
+    if options.precision in BY_TORCH:
+        from energyscope.loading.torch_kernels import exchange
+
+        exchange(model, options.precision, plan.keep)
     return model
 
 

@@ -5,6 +5,7 @@
     int8               on a GPU bitsandbytes' LLM.int8(), on a CPU PyTorch's dynamic INT8, else torchao's
     int8-static        activation scales calibrated beforehand (torchao)
     nf4, fp4           4-bit weights (bitsandbytes)
+    fp8, int4          by PyTorch's own kernels (`torch_kernels`)
 
 All start from the same weights, random ones too, and leave the heads unquantized.
 """
@@ -23,7 +24,7 @@ from energyscope.loading.devices import pick_device
 from energyscope.loading.files import model_files, one_line_errors
 from energyscope.loading.linears import skipped_linears
 from energyscope.loading.model import LoadedModel, load_model
-from energyscope.loading.options import NATIVE, LoadOptions, LoadSettings, in_precision
+from energyscope.loading.options import BY_TORCH, NATIVE, LoadOptions, LoadSettings, in_precision
 from energyscope.loading.planning import heads, meta_model
 from energyscope.loading.precision_support import VARIANTS, unsupported
 from energyscope.loading.sizes import parameter_count, planned_bytes, stored_bytes
@@ -112,6 +113,10 @@ def _unconverted(loaded: LoadedModel) -> Variant:
         implementation = f"bitsandbytes {_BITSANDBYTES[precision]}"
         dtype = LoadOptions(precision=precision, device=loaded.device).dtype
         notes = (*notes, reason("unquantized-dtype", dtype=str(dtype).removeprefix("torch.")))
+    elif precision in BY_TORCH:
+        from energyscope.loading.torch_kernels import IMPLEMENTATIONS
+
+        implementation = IMPLEMENTATIONS[precision]
     return Variant(
         loaded=loaded,
         precision=precision,

@@ -37,12 +37,15 @@ WORDS: dict[str, str] = {
     "plain-shares": "shares are plain tensors: transformers' wrapping of them at every call is not measured",
     "split-over-processes": "split over {processes} processes: energy is summed over their devices; "
     "work, bytes and parameters are one process's",
+    "size-not-quantized": "{layers} of {total} linears stay unquantized: {precision} kernels do not take their "
+    "sizes (first {first})",
     "unquantized-dtype": "what is not quantized is kept and computed in {dtype}",
     "waiting-modules": "in host memory, and copied to {device} in every pass: {names:list 3}; "
     "the host's energy is not measured",
     # why a precision cannot be had on a device
     "autocast-fails": "torch.autocast fails on {device} ({error})",
     "autocast-without-fp16": "torch {version} does not cast to float16 on {device}",
+    "kernel-fails": "{precision} was tried and failed: {error}",
     "gpu-too-old": "{gpu} is too old for {what} (compute capability {has}, needed {needed})",
     "no-dynamic-int8": "torch {version} no longer has dynamic INT8 (torch.ao.quantization.quantize_dynamic)",
     "no-int8-kernels": "this torch was built without INT8 kernels for this processor",

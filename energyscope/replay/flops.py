@@ -40,6 +40,7 @@ from energyscope.components import Component, ComponentTree
 from energyscope.functions import FunctionCall, routed
 from energyscope.kv_cache import cache_storages, caches_in, in_cache
 from energyscope.loading.sizes import tensor_bytes
+from energyscope.loading.torch_kernels import QuantizedLinear
 from energyscope.reasons import Reason, reason
 from energyscope.replay.capture import forward_inputs
 from energyscope.replay.tensors import tensors_in
@@ -153,7 +154,9 @@ class _Counter:
         elif _reads_rows(module):
             self._watch(stack, module, partial(self._count_rows, module))
 
-    def _count_by_shape(self, layer: nn.Linear, begin: _Counts, inputs: Any, _output: Any) -> None:
+    def _count_by_shape(
+        self, layer: nn.Linear | QuantizedLinear, begin: _Counts, inputs: Any, _output: Any
+    ) -> None:
         """Count a quantized layer by its shape: the counter does not know its kernels, in part or all."""
         elements = next(tensors_in(inputs)).numel()  # rows times inner dimension
         self._extra += 2.0 * elements * layer.out_features - (self._total() - begin.flops)
@@ -322,5 +325,6 @@ def _reads_rows(module: nn.Module) -> bool:
     return isinstance(module, nn.Embedding) or hasattr(module, "num_experts")
 
 
-def _is_quantized(module: nn.Module) -> TypeGuard[nn.Linear]:
-    return type(module).__module__.startswith("bitsandbytes.") and isinstance(module, nn.Linear)
+def _is_quantized(module: nn.Module) -> TypeGuard[nn.Linear | QuantizedLinear]:
+    of_bitsandbytes = type(module).__module__.startswith("bitsandbytes.") and isinstance(module, nn.Linear)
+    return of_bitsandbytes or isinstance(module, QuantizedLinear)

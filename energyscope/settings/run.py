@@ -51,7 +51,7 @@ class RunSettings:
     model: str
     granularity: Granularity = setting("medium", "coarse, medium or fine.", MOST_USED)
     precision: str = setting(
-        "auto", "fp32, fp16, bf16, int8, nf4, fp4; auto: as stored, fp32 on a CPU.", MOST_USED
+        "auto", "fp32, fp16, bf16, fp8, int8, int4, nf4, fp4; auto: as stored, fp32 on a CPU.", MOST_USED
     )
     weights: Literal["pretrained", "random"] = setting(
         "pretrained", "pretrained, or random: the same shape without a download.", MOST_USED
@@ -123,7 +123,7 @@ class RunSettings:
         None, "4-bit: type of the matrix products: fp32, fp16 or bf16.", WHAT, unset="bf16"
     )
     skip_modules: tuple[str, ...] = setting(
-        (), "Modules to leave unquantized, besides the head (bitsandbytes).", WHAT, metavar="PATH[,PATH...]"
+        (), "Modules to leave unquantized, besides the head.", WHAT, metavar="PATH[,PATH...]"
     )
     trust_remote_code: bool = setting(False, "Run the model's own Python code.", WHAT)
 

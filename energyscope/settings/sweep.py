@@ -37,7 +37,7 @@ class SweepSettings:
     batch_sizes: tuple[int, ...] = setting((1,), "Sequences in a forward pass.", MOST_USED, option="--batch-size")
     precisions: tuple[str, ...] = setting(
         ("auto",),
-        "fp32, fp16, bf16, int8, nf4, fp4; auto: as stored, fp32 on a CPU.",
+        "fp32, fp16, bf16, fp8, int8, int4, nf4, fp4; auto: as stored, fp32 on a CPU.",
         MOST_USED,
         option="--precision",
         metavar="P[,P...]",

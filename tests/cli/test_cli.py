@@ -145,7 +145,7 @@ def test_a_gpu_that_is_not_there(tmp_path):
     "arguments",
     [
         ("run", "tiny-gpt2", "--granularity", "finest"),
-        ("run", "tiny-gpt2", "--precision", "fp8"),
+        ("run", "tiny-gpt2", "--precision", "fp6"),
         ("run", "tiny-gpt2", "--passes", "0"),
         ("run", "tiny-gpt2", "--sequence-length", "100000"),
         ("run", "tiny-gpt2", "--name", "a/b"),

@@ -23,7 +23,7 @@ from energyscope.loading.kernel_trials import (
     restored_rows,
     restoring_layer,
 )
-from energyscope.loading.options import QUANTIZED, LoadOptions
+from energyscope.loading.options import BY_TORCH, QUANTIZED, LoadOptions
 from energyscope.loading.random_weights import quantized_linear, spare_small_layers
 from energyscope.workloads.inputs import load_evaluation
 
@@ -31,6 +31,7 @@ bnb = pytest.importorskip("bitsandbytes")
 
 CPU = torch.device("cpu")
 FOUR_BIT = ["nf4", "fp4"]
+BITSANDBYTES = [precision for precision in QUANTIZED if precision not in BY_TORCH]
 
 
 def states(*shape: int) -> Tensor:
@@ -128,7 +129,7 @@ def judged(name: str, precision: str) -> tuple[float, float]:
     return float(torch.cat(losses).mean()), float(torch.cat(right).float().mean())
 
 
-@pytest.mark.parametrize("precision", QUANTIZED)
+@pytest.mark.parametrize("precision", BITSANDBYTES)
 @pytest.mark.parametrize("name", bundled.MODELS)
 def test_bundled_models_compute_what_their_quantized_weights_say(name: str, precision: str) -> None:
     """GIVEN widths of 96 THEN every layer and the model are as with restored weights in float32, and noted.
@@ -147,7 +148,7 @@ def test_bundled_models_compute_what_their_quantized_weights_say(name: str, prec
     assert all((note.code, note.values["layers"]) == ("not-its-kernels", repaired) for note in loaded.notes)
 
 
-@pytest.mark.parametrize("precision", QUANTIZED)
+@pytest.mark.parametrize("precision", BITSANDBYTES)
 @pytest.mark.parametrize("name", bundled.MODELS)
 def test_quantized_bundled_models_predict_nearly_as_well(name: str, precision: str) -> None:
     """GIVEN held-out data THEN the loss and the accuracy are near those of the float32 model."""
@@ -167,7 +168,7 @@ def test_rows_are_restored_by_plain_arithmetic(columns: int, precision: str) -> 
     assert [first_checked_row(rows) for rows in (8, 256, 383, 384)] == [0, 0, 0, 128]
 
 
-@pytest.mark.parametrize("precision", QUANTIZED)
+@pytest.mark.parametrize("precision", BITSANDBYTES)
 @pytest.mark.parametrize("columns", [64, 96, 160])
 def test_mended_layers_compute_what_their_weights_say(columns: int, precision: str) -> None:
     """GIVEN layers of any width, one of them with a large bias THEN all are near their weights once repaired."""

@@ -18,6 +18,7 @@ from energyscope.errors import DeviceError, UsageError
 from energyscope.loading import VARIANTS, Variant, estimated_bytes, load_model, load_variant, unsupported
 from energyscope.loading import parameter_count as counted
 from energyscope.loading.kernel_trials import _int8_rows
+from energyscope.loading.options import BY_TORCH
 from energyscope.reasons import reason, split
 
 CPU = torch.device("cpu")
@@ -86,6 +87,8 @@ def test_parameters_and_bytes_are_those_of_the_weights(name: str, precision: str
         ("fp16-autocast", "torch autocast", "float32"),
         ("int8", "PyTorch dynamic INT8", "int8"),
         ("int8-static", "torchao static INT8", "int8"),
+        ("fp8", "PyTorch FP8 per row", "fp8"),
+        ("int4", "PyTorch INT4 in groups", "int4"),
         ("nf4", "bitsandbytes NF4", "nf4"),
         ("fp4", "bitsandbytes FP4", "fp4"),
     ],
@@ -103,7 +106,7 @@ def test_each_says_whose_layers_compute_it(precision: str, implementation: str, 
 def test_random_weights_are_the_same_in_every_precision(tmp_path: Path, family: str) -> None:
     """GIVEN one seed THEN what is not quantized is the rounding of the same numbers, in every precision.
 
-    The shapes are no multiples of 16, where PyTorch's own draws depend on the data type.
+    The shapes are no multiples of 16, where PyTorch's own draws depend on the data type; its kernels take none.
     """
     widths = {
         "distilbert": {"dim": 18, "hidden_dim": 30},
@@ -113,7 +116,7 @@ def test_random_weights_are_the_same_in_every_precision(tmp_path: Path, family: 
     folder = str(save_model(tmp_path / family, family, **widths))
     options = {"weights": "random", "seed": 3, "calibration": [{"input_ids": torch.tensor([[4, 5, 6, 7]])}]}
     plain = dict(variant(folder, "fp32", **options).loaded.model.named_parameters())
-    for precision in VARIANTS[1:]:
+    for precision in (name for name in VARIANTS[1:] if name not in BY_TORCH):
         model = variant(folder, precision, **options).loaded.model
         weights = [(name, weight) for name, weight in model.named_parameters() if weight.is_floating_point()]
         weights = [(name, weight) for name, weight in weights if type(weight) is torch.nn.Parameter]
@@ -183,10 +186,10 @@ def test_mistyped_precision_suggests_the_nearest() -> None:
     """WHEN a precision is mistyped THEN the error suggests what was meant, exit code 2."""
     with pytest.raises(UsageError, match="did you mean 'fp16-autocast'"):
         unsupported("fp16-autocats", CPU)
-    with pytest.raises(UsageError, match="there is no precision 'fp8'"):
-        load_variant("tiny-gpt2", "fp8", device="cpu")
+    with pytest.raises(UsageError, match="there is no precision 'fp6'"):
+        load_variant("tiny-gpt2", "fp6", device="cpu")
     with pytest.raises(UsageError, match="there is no precision"):
-        estimated_bytes("tiny-gpt2", "fp8", device="cpu")
+        estimated_bytes("tiny-gpt2", "fp6", device="cpu")
 
 
 @pytest.mark.parametrize("precision", ["int8", "nf4", "fp4", "int8-static"])
@@ -218,8 +221,8 @@ def test_old_gpus_are_told_what_they_lack(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Old GPU")
     gpu = torch.device("cuda:0")
-    # autocast computes on the GPU, and there is none
-    reasons = {name: unsupported(name, gpu) for name in VARIANTS if name != "fp16-autocast"}
+    tried = {"fp16-autocast", *BY_TORCH}  # on the GPU, and there is none
+    reasons = {name: unsupported(name, gpu) for name in VARIANTS if name not in tried}
     assert {name for name, why in reasons.items() if why} == refused | {"int8-static"}
     for precision in refused:
         (why,) = split(reasons[precision])

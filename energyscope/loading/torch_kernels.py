@@ -1,0 +1,224 @@
+"""Quantized linears by PyTorch's own kernels: FP8 with a scale for each row, INT4 with one for each group.
+
+    fp8    weights and inputs in float8 (e4m3); a scale for each output of a weight, and one for each token
+    int4   weights in 4 bits, with a scale and an offset for each group of 128 inputs (64 or 32 where 128 does not
+           divide a layer's); inputs and products in BF16
+
+Nothing is installed for them. On a GPU the rounding of inputs to FP8 is compiled: as separate kernels it takes
+more than the product saves.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from energyscope.errors import ModelError
+from energyscope.failures import first_line, out_of_memory
+from energyscope.loading.kernel_trials import (
+    TOLERANCE,
+    first_checked_row,
+    products_error,
+    random_inputs,
+    wrong_kernel,
+)
+from energyscope.loading.linears import group_of, quantized_linears
+from energyscope.reasons import Reason, reason
+
+IMPLEMENTATIONS = {"fp8": "PyTorch FP8 per row", "int4": "PyTorch INT4 in groups"}
+
+FP8 = torch.float8_e4m3fn
+_FP8_LARGEST = float(torch.finfo(FP8).max)
+_INT4_LEVELS = 15
+_INT4_MIDDLE = 8  # kernels restore (code - 8) x scale + offset
+_TILES = (8, 4, 2)  # of 16 inputs, that a GPU's kernel takes at once; it packs weights by them
+_TRIED = 256  # outputs and inputs of the layer by which a device is tried
+_TINY = 1e-12
+
+
+class QuantizedLinear(nn.Module):
+    """A linear with a weight (out, in) that one of PyTorch's kernels multiplies, packed, and its ``scales``."""
+
+    weight: nn.Parameter
+    scales: nn.Parameter
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.out_features, self.in_features = weight.shape
+        packed, scales = self.packed(weight.float(), weight.dtype)
+        self.weight = nn.Parameter(packed, requires_grad=False)
+        self.scales = nn.Parameter(scales, requires_grad=False)
+        self.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
+
+    @staticmethod
+    def packed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return a float32 weight (out, in) as the kernel takes it, and its scales; ``dtype`` is the products'."""
+        raise NotImplementedError
+
+    @staticmethod
+    def restored(weight: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return a float32 weight (out, in) as it is after rounding, in float32, by plain arithmetic."""
+        raise NotImplementedError
+
+    @staticmethod
+    def rounded(inputs: Tensor) -> Tensor:
+        """Return inputs (n, in) as the kernel rounds them, in float32."""
+        return inputs.float()
+
+    def product(self, rows: Tensor) -> Tensor:
+        """Return the outputs (n, out) of inputs (n, in), in their dtype, with the bias."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs (..., out) for inputs (..., in), in the inputs' dtype."""
+        return self.product(x.reshape(-1, self.in_features)).view(*x.shape[:-1], self.out_features)
+
+    def extra_repr(self) -> str:
+        """Return the sizes, as torch prints those of a Linear."""
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class Fp8Linear(QuantizedLinear):
+    """Weights and inputs in FP8 (e4m3), each row scaled by its largest value; products in the inputs' dtype."""
+
+    @staticmethod
+    def packed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:  # noqa: ARG004 - the contract's
+        values, scales = fp8_rows(weight)
+        return values, scales.T.contiguous()
+
+    @staticmethod
+    def restored(weight: Tensor, dtype: torch.dtype) -> Tensor:  # noqa: ARG004 - the contract's
+        values, scales = fp8_rows(weight)
+        return values.float() * scales
+
+    @staticmethod
+    def rounded(inputs: Tensor) -> Tensor:
+        values, scales = fp8_rows(inputs)
+        return values.float() * scales
+
+    def product(self, rows: Tensor) -> Tensor:
+        values, scales = _fp8_rows_on(rows.device.type)(rows)
+        product: Tensor = torch._scaled_mm(  # noqa: SLF001 - there is no public one
+            values, self.weight.T, scale_a=scales, scale_b=self.scales, bias=self.bias, out_dtype=rows.dtype
+        )
+        return product
+
+
+class Int4Linear(QuantizedLinear):
+    """Weights in 4 bits: 16 levels between the least and the largest of each group of inputs."""
+
+    @staticmethod
+    def packed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        codes, scales, offsets = _int4_groups(weight, dtype)
+        codes, aten = codes.flatten(1).int(), torch.ops.aten
+        if weight.device.type == "cpu":
+            packed = aten._convert_weight_to_int4pack_for_cpu(codes, 1)  # noqa: SLF001 - there is no public one
+        else:
+            pairs = (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8)
+            tiles = next(number for number in _TILES if weight.shape[1] % (16 * number) == 0)
+            packed = aten._convert_weight_to_int4pack(pairs, tiles)  # noqa: SLF001
+        return packed, torch.stack([scales, offsets], dim=-1).transpose(0, 1).contiguous()
+
+    @staticmethod
+    def restored(weight: Tensor, dtype: torch.dtype) -> Tensor:
+        codes, scales, offsets = _int4_groups(weight, dtype)
+        groups = (codes - _INT4_MIDDLE) * scales.float()[..., None] + offsets.float()[..., None]
+        return groups.flatten(1)
+
+    def product(self, rows: Tensor) -> Tensor:
+        aten = torch.ops.aten
+        multiply = aten._weight_int4pack_mm_for_cpu if rows.device.type == "cpu" else aten._weight_int4pack_mm  # noqa: SLF001
+        product: Tensor = multiply(rows.contiguous(), self.weight, group_of(self.in_features), self.scales)
+        return product if self.bias is None else product + self.bias
+
+
+LAYERS: dict[str, type[QuantizedLinear]] = {"fp8": Fp8Linear, "int4": Int4Linear}
+
+
+def fp8_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows (n, k) in FP8, and the scale of each (n, 1) in float32, by which its largest value is FP8's."""
+    values = rows.float()
+    scales = values.abs().amax(dim=1, keepdim=True).clamp(min=_TINY) / _FP8_LARGEST
+    return (values / scales).to(FP8), scales
+
+
+@functools.cache
+def _fp8_rows_on(device: str) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Return what rounds inputs on a type of device; one compilation serves all numbers of rows."""
+    return fp8_rows if device == "cpu" else torch.compile(fp8_rows, dynamic=True, fullgraph=True)
+
+
+def _int4_groups(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Return codes (out, groups, inputs) of a float32 weight (out, in), and its groups' scales and offsets.
+
+    These are in ``dtype``, and codes are those of them as they are stored.
+    """
+    groups = weight.reshape(len(weight), -1, group_of(weight.shape[1]))
+    least, largest = groups.amin(dim=2), groups.amax(dim=2)
+    scales = ((largest - least) / _INT4_LEVELS).clamp(min=_TINY).to(dtype)
+    offsets = (least + _INT4_MIDDLE * scales.float()).to(dtype)
+    codes = (groups - offsets.float()[..., None]) / scales.float()[..., None] + _INT4_MIDDLE
+    return codes.round().clamp(0, _INT4_LEVELS), scales, offsets
+
+
+def torch_linear(module: Any, precision: str, path: str = "") -> QuantizedLinear:
+    """Return the layer of one of ``LAYERS`` for a Linear or Conv1D, on the device and in the dtype of its weight.
+
+    A Conv1D's weight is (in, out) and is transposed. The layer is tried: its products with random inputs must be
+    those of its rounded weights by plain arithmetic.
+
+    Raises:
+        ModelError: the kernel computes wrongly, or fails on this device.
+
+    """
+    weight = (module.weight.data if isinstance(module, nn.Linear) else module.weight.data.T).contiguous()
+    shape = f"{weight.shape[0]} x {weight.shape[1]} in {precision}"
+    try:
+        layer = LAYERS[precision](weight, module.bias)
+        error = _error(layer, weight)
+    except (RuntimeError, NotImplementedError) as problem:
+        if out_of_memory(problem):
+            raise
+        raise ModelError(f"PyTorch cannot compute {path} of {shape}: {first_line(problem)}") from problem
+    if error > TOLERANCE:
+        raise wrong_kernel("PyTorch", path, shape, weight.device, error)
+    return layer.eval()
+
+
+def _error(layer: QuantizedLinear, weight: Tensor) -> float:
+    """Return `products_error` of a layer against its weight's last rows; 0 where these are not finite."""
+    rows = weight[first_checked_row(len(weight)) :].float()
+    if not rows.isfinite().all():
+        return 0.0
+    inputs = random_inputs(weight.shape[1], weight.device, weight.dtype)
+    restored = layer.restored(rows, weight.dtype)
+    return products_error(layer, inputs, restored, rounded=layer.rounded(inputs))
+
+
+def exchange(model: nn.Module, precision: str, keep: Sequence[str]) -> None:
+    """Exchange a model's linears for those of ``LAYERS``, in place, but for those that ``keep`` names.
+
+    Raises:
+        ModelError: a kernel computes wrongly, or fails on this device.
+
+    """
+    for path, module in quantized_linears(model, precision, keep).items():
+        model.set_submodule(path, torch_linear(module, precision, path))
+
+
+def reason_against(precision: str, device: torch.device) -> Reason | None:
+    """Return why a device cannot compute a precision of ``LAYERS``, tried on a small layer; None if it can."""
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    with torch.device(device), torch.no_grad():
+        linear = nn.Linear(_TRIED, _TRIED, bias=False, dtype=dtype)
+        functional.hardtanh(nn.init.normal_(linear.weight, std=0.1), inplace=True)
+    try:
+        torch_linear(linear, precision, "a layer")
+    except ModelError as problem:
+        return reason("kernel-fails", precision=precision, error=first_line(problem))
+    return None
