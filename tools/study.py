@@ -33,6 +33,7 @@ TABLES: Mapping[str, Callable[[], Table | str]] = {
     "norms": clear.norms,
     "machines": machines.machines,
     "repeatability": repeatability.repeatability,
+    "sums": repeatability.sums,
 }
 FOLDERS = (".", "published-study", "clear-study-h200", "scaling-h200", "repeatability-h200")
 PAGES = [REPORTS / folder / "README.md" for folder in FOLDERS]

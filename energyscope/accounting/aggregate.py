@@ -130,7 +130,7 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
         parameters=component["parameters"],
         weight_bytes=component["weight_bytes"],
     )
-    if measured and row.execution == "cuda-graph":
+    if measured and measured.energy.windows and row.execution == "cuda-graph":
         row.host_bound = False  # one launch is at least a millisecond of work
     row.quality, reasons = _quality(measured, sources.measured.get(MODEL))
     if component.get("varied"):

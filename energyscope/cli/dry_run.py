@@ -79,7 +79,7 @@ def _profile_lines(plan: Preview) -> list[str]:
     counts = [text.format(plan.targets[what]) for what, text in TARGETS.items() if what in plan.targets]
     more = plan.profile_seconds_most > plan.profile_seconds
     most = f"up to {_duration(plan.profile_seconds_most)} if all need more windows; " if more else ""
-    longest = f"{most}long calls, pauses and repeated windows not included"
+    longest = f"{most}long calls, pauses, repeated windows and a new board's search for its samples not included"
     return [
         *([f"profile: {', '.join(plan.scenes)}"] if len(plan.scenes) > 1 else []),
         f"profile: {', '.join(counts)}",

@@ -121,7 +121,7 @@ class Replayer:
         return Calls(np.array(marks.finish()), np.array(counts, dtype=float), waited_s)
 
     def _warm_up(self, loop: Loop) -> float:
-        """Run some milliseconds, and of short steps at least a round; return the seconds of one step.
+        """Run some milliseconds, of short steps at least three; return the seconds of one step.
 
         The number of steps is fixed beforehand: running until a time is over would queue seconds of work.
         """

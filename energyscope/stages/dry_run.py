@@ -233,7 +233,7 @@ def _scene_times(context: Context, *, modelled: bool) -> list[TimeEstimate]:
     window_s, warm = TYPICAL_WINDOW_S[loaded.device.type], context.sensor is not None
     meter = context.meters["profile"]
     watch_s = 0.0 if modelled or warm else IDLE_WATCH_S * len(meter.meters)
-    watch_s += search_s(meter, loaded.device)
+    watch_s += search_s(meter, loaded.device) if loaded.ranks == 1 else 0.0
     times: list[TimeEstimate] = []
     for phase_plan in planned:
         plan = targets(_tree(phase_plan, settings, loaded), settings.granularity, phase_plan.layers)

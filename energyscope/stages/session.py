@@ -204,7 +204,8 @@ class Session:
         """Return how long a target's window is (s).
 
         A host that sets the pace leaves the device idle most of the time: its samples see few kernels, and work
-        is a small part of the energy. The model's windows, which every share is of, are longer there.
+        is a small part of the energy. The model's windows, which every share is of, are longer there, and so is
+        its first, when it is not known who sets the pace.
         """
         longer = self.sampling_budget.longer_model if self._host_paced and target.key == records.MODEL else 1.0
         return longer * self.window_s + self._lead_s

@@ -1,8 +1,8 @@
 #!/bin/sh
 # CLEAR's experiments at short lengths, in CUDA graphs on one board:
-#     sh reports/clear-study-h200/measure.sh OUT [OPTIONS OF SWEEP]       # (c): about 105 s on one H200, 31 s a length
-#     EXPERIMENT=b sh reports/clear-study-h200/measure.sh OUT             # (b): about 40 s, 10 s a length
-# LENGTHS=8,16,32,64,128 measures (c) in 170 s and (b) in 60 s.
+#     sh reports/clear-study-h200/measure.sh OUT [OPTIONS OF SWEEP]       # (c): 105 to 170 s on one H200
+#     EXPERIMENT=b sh reports/clear-study-h200/measure.sh OUT             # (b): about 40 s
+# LENGTHS=8,16,32,64,128 measures more. A sweep that was cut off goes on: energyscope sweep --resume OUT/qwen-graph-8-128
 set -eu
 out=$1
 shift

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Energy and impact of the bundled models, for the study's figures 8 and 12 (every energy metric against every impact):
-#     sh reports/published-study/measure.sh OUT [OPTIONS OF RUN]      # about 165 s on one H200
+#     sh reports/published-study/measure.sh OUT [OPTIONS OF RUN]      # about 230 s on one H200
 # Granularity, methods of impact and metrics are the defaults. In CUDA graphs, since in eager execution the host's pace
 # leaves most components of models this small too noisy; three windows of each, which suffice there.
 set -eu

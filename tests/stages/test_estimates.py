@@ -108,7 +108,7 @@ def test_a_profile_that_was_not_asked_for_is_not_planned(tmp_path: Path, monkeyp
 def test_sensors_that_nobody_knows_yet_are_watched_before_the_first_scene(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sensor: object, modelled: bool, watches: int
 ) -> None:
-    """GIVEN two meters, THEN the first scene has their watch, unless they are known already or modelled."""
+    """GIVEN two meters, THEN the first scene has their watch and the search for the samples' interval, if any."""
     contexts: list[Any] = []
 
     def keep(context: Any) -> Told:
@@ -126,6 +126,11 @@ def test_sensors_that_nobody_knows_yet_are_watched_before_the_first_scene(
 
     watch_s = watches * IDLE_WATCH_S
     first, second = times()
+    monkeypatch.setattr(preview_module, "search_s", lambda meter, device: 15.0)
+    searched, again = times()
+    assert (searched.least_s, searched.most_s) == (first.least_s + 15, first.most_s + 15)
+    assert again == second
+    monkeypatch.setattr(preview_module, "search_s", lambda meter, device: 0.0)
     assert times("first", "second") == [
         TimeEstimate(first.least_s + watch_s, first.most_s + watch_s, first.steps_most), second,
     ]  # fmt: skip

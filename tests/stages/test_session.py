@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from simulated import NOTHING, REFUSAL, REFUSED, RefusingGpu, StandInRig, measure, target
@@ -14,6 +15,7 @@ from energyscope.progress import silent
 from energyscope.reasons import reason, split
 from energyscope.stages.instruments import Instruments
 from energyscope.stages.sampling_budget import (
+    LONGER_MODEL,
     PREHEAT_S,
     REWARM_S,
     SamplingBudget,
@@ -551,6 +553,24 @@ def test_overheads_are_not_timed_beside_the_model(gpu):
     session = measure(gpu, ROUNDS, eager=True)
     timed = Counter(entry["subject"] for entry in session.entries if "beside_model" in entry)
     assert timed == {"node:a": PASSES, "node:b": PASSES, "node:c": PASSES}
+
+
+@pytest.mark.parametrize(
+    ("eager", "phases", "times"), [(True, 1, LONGER_MODEL), (True, 2, LONGER_MODEL / 2), (False, 1, 1.0)]
+)
+def test_the_models_windows_are_longer_where_the_host_sets_the_pace(gpu, eager, phases, times):
+    """GIVEN an eager session THEN the model's windows last longer than others, in a brief one half as much."""
+    session = measure(gpu, ROUNDS, eager=eager, sampling_budget=SamplingBudget(phases=phases))
+    model, other = ([e["window"]["seconds"] for e in session.windows(key)] for key in ("node:model", "node:a"))
+    assert np.median(model) / np.median(other) == pytest.approx(times, rel=0.25)
+
+
+@pytest.mark.parametrize(("call_us", "blocks"), [(500.0, 4), (60_000.0, 2)])
+def test_long_calls_have_fewer_blocks_in_turn(gpu, call_us, blocks):
+    """GIVEN a model that takes 60 ms a call THEN two blocks of each component are timed in turn, and not four."""
+    rounds = {"node:model": [SimulatedCall(call_us * 0.3, call_us)], "node:a": [SimulatedCall(10.0, 100.0)]}
+    session = measure(gpu, rounds, eager=True)
+    assert {len(entry["beside_model"]) for entry in session.entries if "beside_model" in entry} == {blocks}
 
 
 # --- two speeds, and loads that settle ------------------------------------------------------------------------

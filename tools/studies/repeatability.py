@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
@@ -20,6 +21,7 @@ from energyscope.runs.tree import Node, energy_tree
 
 FOLDER = REPORTS / "repeatability-h200"
 RESAMPLES = 2000
+LARGE = 0.01  # of the model
 ALONE = "energy, by its interval alone"  # without the allowance for idle power
 QUANTITIES = {
     "energy": ENERGY,
@@ -40,8 +42,8 @@ def repeatability() -> Table:
         Column("pairs", "pairs of components"),
         Column("differ", "differ beyond their intervals"),
         Column("model", "whole model"),
-        Column("half_width", "half-width, median"),
-        Column("scatter", "scatter between runs, median"),
+        Column("half_width", "half-width"),
+        Column("scatter", "scatter between runs"),
     ]
     rows: list[dict[str, str]] = []
     together: dict[str, list[Counts]] = {}
@@ -76,6 +78,40 @@ def repeatability() -> Table:
         pooled = {"pairs": str(sum(int(parts[1].sum()) for parts in counted)), "differ": _differing(counted)}
         rows.append({"configuration": "together", "quantity": quantity, **pooled})
     return Table(columns, rows)
+
+
+def sums() -> Table:
+    """Return, by configuration, what leaves and overhead add up to, idle power, and shares too noisy to use."""
+    columns = [
+        Column("configuration", "configuration"),
+        Column("energy", "leaves and overhead, of the energy"),
+        Column("work", "of the work"),
+        Column("idle", "idle power between runs"),
+        Column("noisy", "shares of work too noisy to use"),
+    ]
+    rows = []
+    for path in sorted(FOLDER.glob("*.csv")):
+        documents = [json.loads(each.read_text()) for each in sorted((FOLDER / path.stem).glob("*.json"))]
+        leaves = [document["closure"]["leaves"] for document in documents]
+        idle = [np.mean([known for each in document["passes"] if (known := each.get("idle_w"))])
+                for document in documents]  # fmt: skip
+        table = pd.read_csv(path)
+        large = table[(table["level"] != "model") & (table["dynamic_share"] > LARGE)]
+        rows.append(
+            {
+                "configuration": path.stem,
+                "energy": _span([percent(each["energy"]) for each in leaves]),
+                "work": _span([percent(each["dynamic"]) for each in leaves]),
+                "idle": _span([f"{watts:.1f} W" for watts in idle]),
+                "noisy": f"{(large['dynamic_share_quality'] == 'invalid').sum()} of {len(large)}",
+            }
+        )
+    return Table(columns, rows)
+
+
+def _span(texts: list[str]) -> str:
+    ordered = sorted(texts, key=lambda text: float(text.split()[0]))
+    return f"{ordered[0]} to {ordered[-1]}"
 
 
 def _runs(path: Path) -> list[list[Node]]:
@@ -131,17 +167,18 @@ def _differing(parts: list[Counts]) -> str:
 
 
 def _widths(runs: list[list[Node]], measure: Measure) -> dict[str, str]:
-    """Return the median half-width of components, and the median of their standard deviations between runs."""
-    values: dict[str, list[Interval]] = {}
+    """Return a component's mean half-width and its standard deviation between runs: medians over components.
+
+    Only those above a hundredth of the model count: of smaller ones work is a small difference of large numbers.
+    """
+    found: dict[str, list[Interval]] = {}
     for nodes in runs:
         for node in nodes:
-            found = measure.of(node)
-            if node.level != "model" and found is not None and found.known and found.value:
-                values.setdefault(node.name, []).append(found)
-    widths = [(item.above + item.below) / 2 / abs(item.value) for items in values.values() for item in items]
-    scatter = [
-        float(np.std([item.value for item in items], ddof=1) / abs(np.mean([item.value for item in items])))
-        for items in values.values()
-        if len(items) > 1
-    ]
+            value = measure.of(node)
+            if value is not None and value.known:
+                found.setdefault("" if node.level == "model" else node.name, []).append(value)
+    means = {name: float(np.mean([value.value for value in values])) for name, values in found.items()}
+    large = [name for name in found if name and means[name] > LARGE * means[""] and len(found[name]) > 1]
+    widths = [np.mean([(item.above + item.below) / 2 for item in found[name]]) / means[name] for name in large]
+    scatter = [np.std([item.value for item in found[name]], ddof=1) / means[name] for name in large]
     return {"half_width": percent(float(np.median(widths))), "scatter": percent(float(np.median(scatter)))}
