@@ -17,7 +17,8 @@ from energyscope.reasons import Reason, reason
 GOOD = ("A", "B")
 # the first of these that was measured is used: kernels as deployed before simulated ones, 8 bits before 4
 SENSITIVITIES = (
-    "bnb-int8", "int8", "int8-wa", "int8-tensor", "fp8", "fp8-wa", "bnb-nf4", "nf4", "int4",
+    "fp8-real", "bnb-int8", "int8", "int8-wa", "int8-tensor", "fp8", "fp8-wa",
+    "int4-real", "bnb-nf4", "nf4", "int4",
 )  # fmt: skip
 QUANTIZE, KEEP, LOOK, LEAVE = "quantize-first", "keep", "look-closer", "leave"
 BY_SENSITIVITY = {

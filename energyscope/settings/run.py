@@ -185,7 +185,7 @@ class RunSettings:
         DEFAULT_METHODS,
         "Changes made to each component. Removal: zero, mean, resample (from another example), skip (layers "
         "only). Simulated quantization: int8, int8-tensor, int4, fp8, nf4; with activations: int8-wa, fp8-wa. "
-        "Quantization by bitsandbytes: bnb-int8, bnb-nf4.",
+        "By kernels that one deploys: fp8-real, int4-real (PyTorch), bnb-int8, bnb-nf4 (bitsandbytes).",
         QUALITY,
         choices=METHODS,
     )

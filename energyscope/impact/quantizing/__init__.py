@@ -5,13 +5,19 @@ from __future__ import annotations
 from torch import nn
 
 from energyscope.errors import UsageError
-from energyscope.impact.methods import QUANTIZATIONS, REAL
+from energyscope.impact.methods import BITSANDBYTES, QUANTIZATIONS, REAL, SIMULATED
 from energyscope.impact.quantizing.matrices import Shared
 from energyscope.impact.quantizing.quantized import Quantization, SimulatedQuantization
-from energyscope.impact.quantizing.real_quantization import RealQuantization
+from energyscope.impact.quantizing.real_quantization import BitsandbytesQuantization, TorchQuantization
 from energyscope.reasons import Reason
 
 __all__ = ["Quantization", "quantization"]
+
+_KINDS: dict[str, type[Quantization]] = {
+    **dict.fromkeys(SIMULATED, SimulatedQuantization),
+    **dict.fromkeys(REAL, TorchQuantization),
+    **dict.fromkeys(BITSANDBYTES, BitsandbytesQuantization),
+}
 
 
 def quantization(module: nn.Module, method: str, *, shared: Shared | None = None) -> Quantization | Reason:
@@ -25,6 +31,5 @@ def quantization(module: nn.Module, method: str, *, shared: Shared | None = None
     """
     if method not in QUANTIZATIONS:
         raise UsageError(f"no such quantization: {method!r} (known: {', '.join(QUANTIZATIONS)})")
-    kind = RealQuantization if method in REAL else SimulatedQuantization
-    change = kind(module, method, shared)
+    change = _KINDS[method](module, method, shared)
     return change.reason_not_possible() or change

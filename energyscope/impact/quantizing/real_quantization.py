@@ -1,15 +1,16 @@
-"""Quantization by the layers that a user would deploy: bitsandbytes' 8-bit and 4-bit linears.
+"""Quantization by the layers that a user would deploy: those of PyTorch's own kernels, and bitsandbytes' linears.
 
-``bnb-int8`` is LLM.int8() (Dettmers et al. 2022) with its outlier threshold of 6: weights in INT8, activations
-in INT8 but for the features that hold outliers. ``bnb-nf4`` stores weights in NF4 (Dettmers et al. 2023) and
-computes in the model's dtype. Only Linear and Conv1D modules have such a layer; a component's other weights
-stay as they are.
+``fp8-real`` and ``int4-real`` are the layers of `energyscope.loading.torch_kernels`. ``bnb-int8`` is LLM.int8()
+(Dettmers et al. 2022) with its outlier threshold of 6: weights in INT8, activations in INT8 but for the features
+that hold outliers. ``bnb-nf4`` stores weights in NF4 (Dettmers et al. 2023) and computes in the model's dtype.
+Only Linear and Conv1D modules have such a layer; a component's other weights stay as they are.
 
 A layer is called in place of the module that it replaces, which stays where it is in the model.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -17,22 +18,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from energyscope.errors import ModelError
 from energyscope.failures import first_line
 from energyscope.functions import exchanged_forward
 from energyscope.impact.quantizing.matrices import Matrix, Shared, about, reason_against
 from energyscope.impact.quantizing.quantized import Forward, Quantization
 from energyscope.impact.quantizing.quantizers import quantize_activation, quantize_weight
 from energyscope.loading.kernel_trials import TOLERANCE, first_checked_row, products_error, random_inputs
-from energyscope.loading.linears import is_linear
+from energyscope.loading.linears import fits, is_linear
 from energyscope.loading.random_weights import quantized_linear
+from energyscope.loading.torch_kernels import torch_linear
 from energyscope.reasons import Reason, reason
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-_PRECISIONS = {"bnb-int8": "int8", "bnb-nf4": "nf4"}
+_PRECISIONS = {"fp8-real": "fp8", "int4-real": "int4", "bnb-int8": "int8", "bnb-nf4": "nf4"}
 
 
 class RealQuantization(Quantization):
-    """The linear layers of a component, exchanged for bitsandbytes'."""
+    """The linear layers of a component, exchanged for quantized ones."""
 
     def __init__(self, module: nn.Module, method: str, shared: Shared | None = None) -> None:
         super().__init__(module, method, shared)
@@ -48,8 +51,46 @@ class RealQuantization(Quantization):
         if problem := reason_against(self.matrices):
             return problem
         linears = self._exchangeable()
-        if not linears:
-            return reason("no-linear-layer")
+        return self._reason_against(linears) if linears else reason("no-linear-layer")
+
+    @abstractmethod
+    def _reason_against(self, linears: list[Matrix]) -> Reason | None:
+        """Return why linears cannot be exchanged; None if they can."""
+
+    @contextmanager
+    def _exchanged(self, forward: Forward) -> Iterator[Forward]:
+        with ExitStack() as stack:
+            for matrix, layer in self.replacements().items():
+                if matrix.owner is self.module:
+                    forward = layer.forward
+                else:
+                    stack.enter_context(exchanged_forward(matrix.owner, layer.forward))
+            yield forward
+
+
+class TorchQuantization(RealQuantization):
+    """Exchanged for layers of PyTorch's own kernels, which are tried when they are made."""
+
+    def _reason_against(self, linears: list[Matrix]) -> Reason | None:
+        precision = _PRECISIONS[self.method]
+        for matrix in linears:
+            if not fits(matrix.owner, precision):
+                rows, inputs = _rows(matrix).shape
+                return reason("kernel-size", precision=precision, weight=matrix.path, rows=rows, inputs=inputs)
+        try:
+            self.replacements()
+        except ModelError as problem:
+            return reason("kernel-fails", precision=precision, error=first_line(problem))
+        return None
+
+    def _replacement(self, matrix: Matrix) -> nn.Module:
+        return torch_linear(matrix.owner, _PRECISIONS[self.method], matrix.path)
+
+
+class BitsandbytesQuantization(RealQuantization):
+    """Exchanged for bitsandbytes' layers."""
+
+    def _reason_against(self, linears: list[Matrix]) -> Reason | None:
         try:
             import bitsandbytes  # noqa: F401
         except Exception as error:  # noqa: BLE001  its libraries fail to load in many ways
@@ -63,16 +104,6 @@ class RealQuantization(Quantization):
 
     def _replacement(self, matrix: Matrix) -> nn.Module:
         return _layer(matrix, self.method)
-
-    @contextmanager
-    def _exchanged(self, forward: Forward) -> Iterator[Forward]:
-        with ExitStack() as stack:
-            for matrix, layer in self.replacements().items():
-                if matrix.owner is self.module:
-                    forward = layer.forward
-                else:
-                    stack.enter_context(exchanged_forward(matrix.owner, layer.forward))
-            yield forward
 
 
 def _reason_against_shape(matrix: Matrix, method: str) -> Reason | None:

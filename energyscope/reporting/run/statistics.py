@@ -31,6 +31,8 @@ METHODS = {
     "nf4": "NF4",
     "int8-wa": "INT8 with activations",
     "fp8-wa": "FP8 with activations",
+    "fp8-real": "FP8 kernels",
+    "int4-real": "INT4 kernels",
     "bnb-int8": "bitsandbytes INT8",
     "bnb-nf4": "bitsandbytes NF4",
 }

@@ -10,7 +10,7 @@ from tiny_models import VOCABULARY, config, model_class
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from energyscope.impact.methods import REAL
+from energyscope.impact.methods import BITSANDBYTES
 from energyscope.impact.outputs import Effect
 from energyscope.impact.quantizing import quantization
 from energyscope.impact.quantizing.matrices import matrices_of, shared_weights
@@ -31,10 +31,10 @@ def heavy(rows: int, columns: int) -> Tensor:
 def test_every_component_of_the_bundled_models(name: str) -> None:
     """GIVEN each component THEN a method changes it, or says why it cannot, and it comes back as it was."""
     bundled = Bundled(name, "fp32")
-    changes: dict[str, int] = dict.fromkeys(REAL, 0)
+    changes: dict[str, int] = dict.fromkeys(BITSANDBYTES, 0)
     for part in bundled.parts:
         linear = any(isinstance(inner, nn.Linear | Conv1D) for inner in part.module.modules())
-        for method in REAL:
+        for method in BITSANDBYTES:
             result = quantization(part.module, method)
             if isinstance(result, str):
                 expected = {"bitsandbytes-wrong"} if linear else {"no-weight-matrix", "no-linear-layer"}
@@ -51,7 +51,7 @@ def test_every_component_of_the_bundled_models(name: str) -> None:
     bundled.check_restored()
 
 
-@pytest.mark.parametrize("method", REAL)
+@pytest.mark.parametrize("method", BITSANDBYTES)
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_a_model_of_whole_blocks_is_quantized_in_all_its_linears(family: str, method: str) -> None:
     """GIVEN widths of whole blocks THEN layers and a tied head are exchanged, the logits follow and come back."""
@@ -72,7 +72,7 @@ def test_a_model_of_whole_blocks_is_quantized_in_all_its_linears(family: str, me
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("kind", [nn.Linear, Conv1D])
-@pytest.mark.parametrize("method", REAL)
+@pytest.mark.parametrize("method", BITSANDBYTES)
 def test_the_output_is_that_of_the_same_quantization_simulated(method: str, kind: Any, dtype: torch.dtype) -> None:
     """GIVEN a Linear or a Conv1D THEN bitsandbytes comes to what our own quantizers do, far nearer than to it."""
     weight, inputs = (heavy(32, 64) / 50).to(dtype), states(2, 3, 64).to(dtype)
@@ -110,7 +110,7 @@ def test_the_layers_are_those_of_bitsandbytes(method: str, name: str) -> None:
         assert (second.weight.quant_state.quant_type, second.compute_dtype) == ("nf4", torch.float32)
 
 
-@pytest.mark.parametrize("method", REAL)
+@pytest.mark.parametrize("method", BITSANDBYTES)
 def test_the_modules_own_bias_is_never_touched(method: str) -> None:
     """GIVEN a bias of another dtype than the input THEN bitsandbytes, which converts it, converts its own copy."""
     linear = seeded(nn.Linear(64, 32))
@@ -175,7 +175,7 @@ def test_shapes_that_cannot_work_are_refused() -> None:
     assert double == reason("bitsandbytes-dtype", dtype="torch.float64", weight="weight")
 
 
-@pytest.mark.parametrize("method", REAL)
+@pytest.mark.parametrize("method", BITSANDBYTES)
 def test_what_has_no_linear_layer_is_refused(method: str) -> None:
     """GIVEN an embedding, a norm, or a layer of bitsandbytes THEN each has its own reason."""
     linear = nn.Linear(64, 32)
@@ -202,7 +202,7 @@ def test_without_bitsandbytes_real_methods_have_a_reason(monkeypatch: pytest.Mon
     assert possible(nn.Linear(64, 32), "nf4")
 
 
-@pytest.mark.parametrize("method", REAL)
+@pytest.mark.parametrize("method", BITSANDBYTES)
 def test_released_layers_are_built_again(method: str) -> None:
     """GIVEN layers that were let go THEN the next context builds equal ones."""
     linear = seeded(nn.Linear(64, 32))
