@@ -84,7 +84,10 @@ class QuantizedLinear(nn.Module):
 
 
 class Fp8Linear(QuantizedLinear):
-    """Weights and inputs in FP8 (e4m3), each row scaled by its largest value; products in the inputs' dtype."""
+    """Weights and inputs in FP8 (e4m3), each row scaled by its largest value; products in the inputs' dtype.
+
+    A GPU sums up as deployments do (``use_fast_accum``): slow sums in float32 are another, costlier kernel.
+    """
 
     @staticmethod
     def packed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:  # noqa: ARG004 - the contract's
@@ -104,9 +107,14 @@ class Fp8Linear(QuantizedLinear):
     def product(self, rows: Tensor) -> Tensor:
         values, scales = _fp8_rows_on(rows.device.type)(rows)
         product: Tensor = torch._scaled_mm(  # noqa: SLF001 - there is no public one
-            values, self.weight.T, scale_a=scales, scale_b=self.scales, bias=self.bias, out_dtype=rows.dtype
-        )
-        return product
+            values, self.weight.T, scale_a=scales, scale_b=self.scales, out_dtype=rows.dtype,
+            bias=self.bias if self._takes_bias(rows) else None, use_fast_accum=True,
+        )  # fmt: skip
+        return product if self.bias is None or self._takes_bias(rows) else product + self.bias
+
+    @staticmethod
+    def _takes_bias(rows: Tensor) -> bool:
+        return rows.dtype is not torch.float32  # for float32 products, GPUs' kernels take none
 
 
 class Int4Linear(QuantizedLinear):

@@ -1,0 +1,88 @@
+"""PyTorch's own kernels on a GPU: right, compiled once, in a graph, and faster where they should be. A minute."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from energyscope.loading import load_model, unsupported  # noqa: E402
+from energyscope.loading.torch_kernels import torch_linear  # noqa: E402
+from energyscope.replay.graphs import GraphRound  # noqa: E402
+from energyscope.replay.replayer import Replayer  # noqa: E402
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 9), reason="needs a GPU with FP8"
+    ),
+]
+DEVICE = torch.device("cuda:0")
+ROWS = (1, 17, 512)
+ERROR = {"fp8": 0.05, "int4": 0.12}
+
+
+def linear(outputs: int = 14336, inputs: int = 4096, *, bias: bool = False) -> nn.Linear:
+    torch.manual_seed(0)
+    with DEVICE:
+        module = nn.Linear(inputs, outputs, bias=bias, dtype=torch.bfloat16).requires_grad_(requires_grad=False)
+        nn.init.normal_(module.weight, std=0.05)
+    return module
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("precision", ERROR)
+def test_layers_compute_their_linear_at_any_number_of_rows(precision, bias):
+    """GIVEN one row, a few or many THEN outputs are the linear's up to the rounding of weights and inputs."""
+    assert unsupported(precision, DEVICE) is None
+    module = linear(1024, 2048, bias=bias)
+    layer = torch_linear(module, precision)
+    for rows in ROWS:
+        inputs = torch.randn(2, rows, 2048, device=DEVICE, dtype=torch.bfloat16)
+        outputs, expected = layer(inputs).float(), module(inputs).float()
+        assert float((outputs - expected).norm() / expected.norm()) < ERROR[precision]
+
+
+def test_one_compilation_serves_all_shapes():
+    """GIVEN many widths and numbers of rows THEN FP8's rounding is compiled for one row and for more."""
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()
+    counters.clear()
+    for inputs in (256, 768, 2048):
+        layer = torch_linear(linear(256, inputs), "fp8")
+        for rows in (1, 2, 16, 100, 1000, 4096):
+            layer(torch.randn(rows, inputs, device=DEVICE, dtype=torch.bfloat16))
+    assert counters["stats"]["unique_graphs"] <= 4
+
+
+@pytest.mark.parametrize(("precision", "rows"), [("int4", 1), ("fp8", 2048)])
+def test_a_narrow_product_is_faster_where_it_should_be(precision, rows):
+    """GIVEN INT4 for one row or FP8 for many THEN in a CUDA graph a call takes less time than BF16's."""
+    module = linear()
+    inputs = torch.randn(rows, 4096, device=DEVICE, dtype=torch.bfloat16)
+    seconds = {}
+    for name, layer in (("bf16", module), (precision, torch_linear(module, precision))):
+        replayer = Replayer(DEVICE, "cuda-graph")
+        seconds[name] = min(replayer.pace([lambda layer=layer: layer(inputs)], 0.05) for _ in range(3))
+    assert seconds[precision] < 0.9 * seconds["bf16"]
+
+
+@pytest.mark.parametrize("precision", ERROR)
+def test_a_model_in_a_graph_answers_as_eagerly(precision):
+    """GIVEN a random Llama WHEN its pass is captured THEN the graph gives what the eager pass gave."""
+    model = load_model("llama-3.2-1b", precision=precision, weights="random", device="cuda").model
+    ids = torch.randint(0, 1000, (1, 64), device=DEVICE)
+    outputs = []
+
+    @torch.no_grad()
+    def call():
+        outputs.append(model(input_ids=ids, use_cache=False, attention_mask=None).logits)
+
+    call()
+    graph = GraphRound([call], DEVICE, unrolled=False)
+    graph.launch()
+    torch.cuda.synchronize()
+    assert torch.allclose(outputs[-1].float(), outputs[0].float(), atol=0.05, rtol=0.05)
