@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import statistics
-
+from energyscope.accounting.records import HOST_BOUND
 from energyscope.metering.group import sum_windows
+from energyscope.metering.interval import combine
 from energyscope.metering.ticks import Calls
 from energyscope.metering.waiting import read_windows
 from energyscope.replay.targets import Target
@@ -14,13 +13,14 @@ from energyscope.stages.sampling_budget import LEADS_S, SETTLED_S, SETTLING_REPL
 from energyscope.unknown import quotient
 
 GAP_S = 0.1  # without load before such a replay, as between windows, where the next one is set up
-UNSETTLED = 0.004  # relative; more than this, beyond two standard errors, asks for a longer lead
+UNSETTLED = 0.004  # relative; more than this, and shown beyond the replays' scatter, asks for a longer lead
 
 
 def settling_s(instruments: Instruments, anchor: Target, window_s: float) -> float:
     """Return how long (s) loads must run before they count: until the model's energy is that of later on.
 
-    A window as usual, begun ever later in a long replay, is compared with the end of it.
+    A window as usual, begun ever later in a long replay, is compared with the end of it: by energy a call, or by
+    power where the host sets the pace, since that wanders. Where nothing is shown, no load runs longer.
     """
     replays = []
     for _ in range(SETTLING_REPLAYS):
@@ -31,19 +31,21 @@ def settling_s(instruments: Instruments, anchor: Target, window_s: float) -> flo
             return 0.0
         replays.append(_excess(instruments, calls, window_s))
     for lead_s, column in zip(LEADS_S, zip(*replays, strict=True), strict=True):
-        known = [value for value in column if value is not None]
-        off = abs(statistics.fmean(known)) if len(known) > 1 else 0.0
-        if off <= UNSETTLED or off <= 2 * statistics.stdev(known) / math.sqrt(len(known)):
+        off = combine(column)
+        shown = off.low is not None and off.high is not None and not off.low <= 0 <= off.high
+        if not shown or abs(off.mean or 0.0) <= UNSETTLED:
             return lead_s
     return LEADS_S[-1]
 
 
 def _excess(instruments: Instruments, calls: Calls, window_s: float) -> list[float | None]:
-    """Return by how much (relative) a window's energy is off that of the end, for each lead."""
+    """Return by how much (relative) a window's energy, or power, is off that of the end, for each lead."""
+    host_paced = calls.waited_s is not None and calls.waited_s < HOST_BOUND * calls.seconds
     settled = sum_windows(read_windows(instruments.meter, calls, instruments.clock, lead_s=LEADS_S[-1]))
     excess = []
     for lead_s in LEADS_S:
         window = sum_windows(instruments.meter.windows(calls.first(window_s + lead_s), lead_s))
-        ratio = quotient(window.energy_mj, settled.energy_mj)
+        both = (window.power_w, settled.power_w) if host_paced else (window.energy_mj, settled.energy_mj)
+        ratio = quotient(*both)
         excess.append(None if ratio is None else ratio - 1)
     return excess

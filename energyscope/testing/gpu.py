@@ -233,7 +233,8 @@ class SimulatedGpu:
         self._draw(pattern, self.board.warm_up_s)
         begin = self.now()
         self._draw(pattern, float(ends[-1]))
-        return Calls(begin + ends, count)
+        waited_s = 0.0 if self.board.wander else None  # a host that sets the pace does not wait
+        return Calls(begin + ends, count, waited_s)
 
     def _draw(self, pattern: Pattern, seconds: float) -> None:
         period = sum(time for time, _ in pattern)
