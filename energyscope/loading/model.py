@@ -190,6 +190,8 @@ def _not_quantized(model: Any, plan: LoadPlan) -> tuple[Reason, ...]:
     precision = plan.options.precision
     left = [path for path, module in model.named_modules() if is_linear(module) and not is_kept(path, plan.keep)]
     done = sum(isinstance(module, QuantizedLinear) for module in model.modules())
+    if not done and not left:
+        raise ModelError(f"--skip-modules names all linears, and {precision} quantizes none: name fewer of them")
     if not done:
         raise ModelError(
             f"no linear of this model has a size that {precision} kernels take (multiples of "

@@ -99,6 +99,14 @@ class LoadOptions(_Choices):
         return torch.float16 if self.precision == "int8" else torch.bfloat16
 
     @property
+    def widest(self) -> str:
+        """The precision that takes the most room while a model is loaded.
+
+        Trained weights for PyTorch's kernels are read as they are, and then quantized one by one.
+        """
+        return "bf16" if self.precision in BY_TORCH and self.weights == "pretrained" else self.precision
+
+    @property
     def compute(self) -> torch.dtype:
         """The data type that 4-bit layers multiply in."""
         return self.dtype if self.compute_dtype is None else _dtype(self.compute_dtype)

@@ -12,7 +12,7 @@ from energyscope.loading import tensor_parallel
 from energyscope.loading.devices import require_room
 from energyscope.loading.files import ModelFiles, model_files
 from energyscope.loading.linears import skipped_linears
-from energyscope.loading.options import BY_TORCH, LoadOptions
+from energyscope.loading.options import LoadOptions
 from energyscope.loading.sharding.placement import Placement
 from energyscope.loading.sizes import planned_bytes
 from energyscope.loading.sources import find_model
@@ -100,17 +100,9 @@ def _plan(files: ModelFiles, shape: Any, keep: list[str], options: LoadOptions) 
         tensor_parallel.check_plan(files.source.name, shape, ranks)
         require_room(tensor_parallel.share_bytes(shape, ranks), options.device, f"a share of {name}")
         return LoadPlan(options, keep)
-    needed = planned_bytes(shape, _widest(options), keep, double_quant=options.double_quant)
+    needed = planned_bytes(shape, options.widest, keep, double_quant=options.double_quant)
     require_room(needed, options.device, name)
     return LoadPlan(options, keep)
-
-
-def _widest(options: LoadOptions) -> str:
-    """Return the precision that takes the most room while a model is loaded.
-
-    Trained weights that PyTorch's kernels multiply are read as they are, and then quantized one by one.
-    """
-    return "bf16" if options.precision in BY_TORCH and options.weights == "pretrained" else options.precision
 
 
 def _unsplit_classes(model: Any, adapter: Adapter) -> list[str]:

@@ -4,13 +4,14 @@
     int4   weights in 4 bits, with a scale and an offset for each group of 128 inputs (64 or 32 where 128 does not
            divide a layer's); inputs and products in BF16
 
-Nothing is installed for them. On a GPU the rounding of inputs to FP8 is compiled: as separate kernels it takes
-more than the product saves.
+Nothing is installed for them. On a GPU one kernel rounds inputs to FP8 (`fp8_kernel`): several would take more
+than the product saves.
 """
 
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,7 +42,7 @@ _TRIED = 256  # outputs and inputs of the layer by which a device is tried
 _TINY = 1e-12
 
 
-class QuantizedLinear(nn.Module):
+class QuantizedLinear(nn.Module, ABC):
     """A linear with a weight (out, in) that one of PyTorch's kernels multiplies, packed, and its ``scales``."""
 
     weight: nn.Parameter
@@ -56,27 +57,29 @@ class QuantizedLinear(nn.Module):
         self.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
 
     @staticmethod
+    @abstractmethod
     def packed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return a float32 weight (out, in) as the kernel takes it, and its scales; ``dtype`` is the products'."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def restored(weight: Tensor, dtype: torch.dtype) -> Tensor:
         """Return a float32 weight (out, in) as it is after rounding, in float32, by plain arithmetic."""
-        raise NotImplementedError
 
     @staticmethod
     def rounded(inputs: Tensor) -> Tensor:
         """Return inputs (n, in) as the kernel rounds them, in float32."""
         return inputs.float()
 
+    @abstractmethod
     def product(self, rows: Tensor) -> Tensor:
         """Return the outputs (n, out) of inputs (n, in), in their dtype, with the bias."""
-        raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs (..., out) for inputs (..., in), in the inputs' dtype."""
-        return self.product(x.reshape(-1, self.in_features)).view(*x.shape[:-1], self.out_features)
+        rows = x.reshape(-1, self.in_features)
+        products = self.product(rows) if len(rows) else rows.new_empty(0, self.out_features)
+        return products.view(*x.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
         """Return the sizes, as torch prints those of a Linear."""
@@ -105,7 +108,7 @@ class Fp8Linear(QuantizedLinear):
         return values.float() * scales
 
     def product(self, rows: Tensor) -> Tensor:
-        values, scales = _fp8_rows_on(rows.device.type)(rows)
+        values, scales = _fp8_rows_on(rows.device.type)(rows.contiguous())
         product: Tensor = torch._scaled_mm(  # noqa: SLF001 - there is no public one
             values, self.weight.T, scale_a=scales, scale_b=self.scales, out_dtype=rows.dtype,
             bias=self.bias if self._takes_bias(rows) else None, use_fast_accum=True,
@@ -157,8 +160,12 @@ def fp8_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 @functools.cache
 def _fp8_rows_on(device: str) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Return what rounds inputs on a type of device; one compilation serves all numbers of rows."""
-    return fp8_rows if device == "cpu" else torch.compile(fp8_rows, dynamic=True, fullgraph=True)
+    """Return what rounds inputs (n, in) on a type of device."""
+    if device == "cpu":
+        return fp8_rows
+    from energyscope.loading.fp8_kernel import fp8_rows as fused
+
+    return fused
 
 
 def _int4_groups(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -168,7 +175,7 @@ def _int4_groups(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Te
     """
     groups = weight.reshape(len(weight), -1, group_of(weight.shape[1]))
     least, largest = groups.amin(dim=2), groups.amax(dim=2)
-    scales = ((largest - least) / _INT4_LEVELS).clamp(min=_TINY).to(dtype)
+    scales = ((largest - least) / _INT4_LEVELS).clamp(min=torch.finfo(dtype).tiny).to(dtype)
     offsets = (least + _INT4_MIDDLE * scales.float()).to(dtype)
     codes = (groups - offsets.float()[..., None]) / scales.float()[..., None] + _INT4_MIDDLE
     return codes.round().clamp(0, _INT4_LEVELS), scales, offsets
@@ -189,7 +196,7 @@ def torch_linear(module: Any, precision: str, path: str = "") -> QuantizedLinear
     try:
         layer = LAYERS[precision](weight, module.bias)
         error = _error(layer, weight)
-    except (RuntimeError, NotImplementedError) as problem:
+    except Exception as problem:  # kernels, and Triton, refuse in many ways
         if out_of_memory(problem):
             raise
         raise ModelError(f"PyTorch cannot compute {path} of {shape}: {first_line(problem)}") from problem
@@ -215,8 +222,8 @@ def exchange(model: nn.Module, precision: str, keep: Sequence[str]) -> None:
         ModelError: a kernel computes wrongly, or fails on this device.
 
     """
-    for path, module in quantized_linears(model, precision, keep).items():
-        model.set_submodule(path, torch_linear(module, precision, path))
+    for path in list(quantized_linears(model, precision, keep)):  # names alone: what is exchanged must be freed
+        model.set_submodule(path, torch_linear(model.get_submodule(path), precision, path))
 
 
 def reason_against(precision: str, device: torch.device) -> Reason | None:

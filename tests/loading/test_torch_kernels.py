@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from transformers.pytorch_utils import Conv1D
 import energyscope
 from energyscope.errors import ModelError
 from energyscope.loading import load_model, parameter_count, torch_kernels, unsupported, weight_bytes
-from energyscope.loading.linears import is_linear
+from energyscope.loading.linears import is_linear, quantized_linears
 from energyscope.loading.options import BY_TORCH
 from energyscope.loading.sizes import planned_bytes
 from energyscope.loading.torch_kernels import QuantizedLinear, torch_linear
@@ -98,12 +99,15 @@ def test_a_wrong_kernel_is_refused(precision: str, monkeypatch: pytest.MonkeyPat
     assert why.code == "kernel-fails"
 
 
+@pytest.mark.parametrize("error", [NotImplementedError, ValueError])
 @pytest.mark.parametrize("precision", BY_TORCH)
-def test_a_device_without_the_kernel_says_so(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_without_the_kernel_says_so(
+    precision: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """GIVEN a kernel that is not there THEN the precision is unsupported, with PyTorch's first line."""
 
     def missing(*_: Any) -> Any:
-        raise NotImplementedError("no kernel for this device\nand more")
+        raise error("no kernel for this device\nand more")
 
     monkeypatch.setattr(torch_kernels.LAYERS[precision], "product", missing)
     (why,) = split(str(unsupported(precision, CPU)))
@@ -125,6 +129,44 @@ def test_a_model_has_all_its_linears_but_the_head_quantized(wide: str, precision
     ids = torch.randint(0, plain.model.config.vocab_size, (2, 9), generator=torch.Generator().manual_seed(0))
     expected, answered = (each.model(input_ids=ids).logits for each in (plain, loaded))
     assert 0 < apart(answered, expected) < 0.5
+
+
+@pytest.mark.parametrize("precision", BY_TORCH)
+def test_what_was_exchanged_is_freed_layer_by_layer(
+    wide: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN trained weights THEN each unquantized layer is freed once it is exchanged, before the next but one."""
+    model = load_model(wide, device="cpu").model
+    paths = list(quantized_linears(model, precision, ["lm_head"]))
+    originals = [weakref.ref(model.get_submodule(path)) for path in paths]
+    exchanged: list[str] = []
+
+    def counted(module: nn.Module, *words: str) -> QuantizedLinear:
+        alive = sum(original() is not None for original in originals)
+        assert alive <= len(originals) - len(exchanged) + 1
+        exchanged.append(words[-1])
+        return torch_linear(module, *words)
+
+    monkeypatch.setattr(torch_kernels, "torch_linear", counted)
+    torch_kernels.exchange(model, precision, ["lm_head"])
+    assert exchanged == paths
+
+
+@pytest.mark.parametrize("precision", BY_TORCH)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_pruned_weights_and_no_rows_are_no_trouble(precision: str, dtype: torch.dtype) -> None:
+    """GIVEN half of the weights zero THEN the layer is right; GIVEN no rows, as an expert may get, none come."""
+    module = linear(bias=False).to(dtype)
+    module.weight[:24] = 0.0
+    layer = torch_linear(module, precision)
+    assert not layer(torch.randn(3, 256, dtype=dtype))[:, :24].any()
+    assert layer(torch.randn(2, 0, 256, dtype=dtype)).shape == (2, 0, 48)
+
+
+def test_leaving_out_all_linears_is_refused(wide: str) -> None:
+    """GIVEN --skip-modules that name every linear THEN the line says so, and blames no size."""
+    with pytest.raises(ModelError, match="--skip-modules names all linears"):
+        load_model(wide, precision="fp8", device="cpu", skip_modules=("self_attn", "mlp"))
 
 
 def test_sizes_that_do_not_fit_are_noted(tmp_path: Path) -> None:

@@ -48,6 +48,13 @@ def test_a_run_that_waits_is_told_by_work_and_idle_power(tmp_path):
     assert (facts["work"].value, facts["idle"].value) == pytest.approx((0.2 * energy, 0.8 * energy))
 
 
+@pytest.mark.parametrize(("execution", "advice"), [("eager", "a CUDA graph or larger"), ("cuda-graph", "larger")])
+def test_a_cuda_graph_is_not_advised_to_a_cuda_graph(tmp_path, execution, advice):
+    """GIVEN mostly idle power THEN what could be measured next is named, without what the run did already."""
+    told = answer(rewritten(build_run(tmp_path / "run", Shape(execution=execution)), waiting))
+    assert f": measure {advice} batches with --stages alternatives." in told.cause
+
+
 def test_a_run_that_works_is_told_by_its_largest_blocks(tmp_path):
     """GIVEN mostly work, THEN the share of the energy that is work in the one or two largest blocks."""
     run = build_run(tmp_path / "run")

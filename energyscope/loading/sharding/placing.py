@@ -63,7 +63,7 @@ def _placement(modules: Mapping[str, torch.device], options: LoadOptions) -> Pla
 
 
 def _sizes(model: nn.Module, options: LoadOptions, keep: list[str]) -> dict[str, int]:
-    return dict(planned_parameters(model, options.precision, keep, double_quant=options.double_quant))
+    return dict(planned_parameters(model, options.widest, keep, double_quant=options.double_quant))
 
 
 def _free(device: torch.device) -> int:
@@ -128,8 +128,8 @@ def _dtypes(model: nn.Module, options: LoadOptions, keep: list[str]) -> dict[str
     """Return the data types of quantized weights, by their paths, as accelerate takes them."""
     from accelerate.utils import CustomDtype
 
-    dtype = torch.int8 if options.precision == "int8" else CustomDtype.INT4
-    return {f"{path}.weight": dtype for path in quantized_linears(model, options.precision, keep)}
+    dtype = torch.int8 if options.precision in {"int8", "fp8"} else CustomDtype.INT4
+    return {f"{path}.weight": dtype for path in quantized_linears(model, options.widest, keep)}
 
 
 def _bytes_without_scales(model: nn.Module, dtypes: Mapping[str, Any]) -> float:

@@ -21,6 +21,7 @@ from energyscope.reporting.run.method import left_out, unfinished
 from energyscope.reporting.run.quality import rank_figure, ranking
 from energyscope.reporting.run.report import (
     DECODE,
+    GRAPH,
     Report,
     execution_name,
     precision_name,
@@ -209,6 +210,7 @@ class Answer:
             "run/cause.txt.j2",
             case=self.facts["case"],
             modelled=self.report.modelled,
+            graph=workload is not None and workload.execution == GRAPH,
             watts=self.report.watts,
             intensity=flops / moved if flops is not None and moved else None,
             memory_bound=_MEMORY_BOUND,
