@@ -8,8 +8,9 @@ from __future__ import annotations
 
 REMOVALS = ("zero", "mean", "resample", "skip")
 SIMULATED = ("int8", "int8-tensor", "int4", "fp8", "nf4", "int8-wa", "fp8-wa")
+TORCH_KERNELS = ("fp8-real", "int4-real")
 BITSANDBYTES = ("bnb-int8", "bnb-nf4")
-REAL = ("fp8-real", "int4-real", *BITSANDBYTES)
+REAL = TORCH_KERNELS + BITSANDBYTES
 QUANTIZATIONS = SIMULATED + REAL
 METHODS = REMOVALS + QUANTIZATIONS
 DEFAULT_METHODS = ("zero", "mean", "skip", "int8", "nf4")

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from energyscope.errors import ModelError
 from energyscope.failures import first_line, out_of_memory
@@ -99,8 +98,7 @@ class Fp8Linear(QuantizedLinear):
 
     @staticmethod
     def restored(weight: Tensor, dtype: torch.dtype) -> Tensor:  # noqa: ARG004 - the contract's
-        values, scales = fp8_rows(weight)
-        return values.float() * scales
+        return Fp8Linear.rounded(weight)
 
     @staticmethod
     def rounded(inputs: Tensor) -> Tensor:
@@ -229,9 +227,9 @@ def exchange(model: nn.Module, precision: str, keep: Sequence[str]) -> None:
 def reason_against(precision: str, device: torch.device) -> Reason | None:
     """Return why a device cannot compute a precision of ``LAYERS``, tried on a small layer; None if it can."""
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-    with torch.device(device), torch.no_grad():
-        linear = nn.Linear(_TRIED, _TRIED, bias=False, dtype=dtype)
-        functional.hardtanh(nn.init.normal_(linear.weight, std=0.1), inplace=True)
+    linear = nn.Linear(_TRIED, _TRIED, bias=False, device="meta")  # draws no random numbers
+    rows = random_inputs(_TRIED, device, dtype)
+    linear.weight = nn.Parameter(rows.repeat(_TRIED // len(rows), 1), requires_grad=False)
     try:
         torch_linear(linear, precision, "a layer")
     except ModelError as problem:

@@ -99,6 +99,16 @@ def test_a_wrong_kernel_is_refused(precision: str, monkeypatch: pytest.MonkeyPat
     assert why.code == "kernel-fails"
 
 
+@pytest.mark.parametrize("precision", BY_TORCH)
+def test_trying_a_device_draws_no_random_numbers(precision: str) -> None:
+    """WHEN a precision is tried THEN what is drawn next is what it would have been."""
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    assert unsupported(precision, CPU) is None
+    assert torch.rand(1) == expected
+
+
 @pytest.mark.parametrize("error", [NotImplementedError, ValueError])
 @pytest.mark.parametrize("precision", BY_TORCH)
 def test_a_device_without_the_kernel_says_so(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from energyscope.errors import UsageError
-from energyscope.impact.methods import BITSANDBYTES, QUANTIZATIONS, REAL, SIMULATED
+from energyscope.impact.methods import BITSANDBYTES, QUANTIZATIONS, SIMULATED, TORCH_KERNELS
 from energyscope.impact.quantizing.matrices import Shared
 from energyscope.impact.quantizing.quantized import Quantization, SimulatedQuantization
 from energyscope.impact.quantizing.real_quantization import BitsandbytesQuantization, TorchQuantization
@@ -15,7 +15,7 @@ __all__ = ["Quantization", "quantization"]
 
 _KINDS: dict[str, type[Quantization]] = {
     **dict.fromkeys(SIMULATED, SimulatedQuantization),
-    **dict.fromkeys(REAL, TorchQuantization),
+    **dict.fromkeys(TORCH_KERNELS, TorchQuantization),
     **dict.fromkeys(BITSANDBYTES, BitsandbytesQuantization),
 }
 

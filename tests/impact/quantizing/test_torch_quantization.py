@@ -9,12 +9,13 @@ from tiny_models import VOCABULARY, config, model_class
 from torch import nn
 
 from energyscope.errors import ModelError
+from energyscope.impact.methods import TORCH_KERNELS
 from energyscope.impact.outputs import Effect
 from energyscope.impact.quantizing import quantization, real_quantization
 from energyscope.loading.torch_kernels import torch_linear
 from energyscope.reasons import reason
 
-METHODS = {"fp8-real": "fp8", "int4-real": "int4"}
+METHODS = dict(zip(TORCH_KERNELS, ("fp8", "int4"), strict=True))
 
 
 @pytest.mark.parametrize("method", METHODS)
