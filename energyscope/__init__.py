@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from energyscope.blocks import PowerLog, compute_energy, run_inference, warm_up
     from energyscope.comparison.compare import compare
     from energyscope.loading import load_model
+    from energyscope.planning.applying import apply_plan
     from energyscope.runs.store import load_run
     from energyscope.stages.run import run
     from energyscope.workloads import load_evaluation, profile_inputs
 
 _HOMES = {
     "PowerLog": "energyscope.blocks",
+    "apply_plan": "energyscope.planning.applying",
     "compare": "energyscope.comparison.compare",
     "compute_energy": "energyscope.blocks",
     "load_evaluation": "energyscope.workloads",
@@ -32,6 +34,7 @@ _HOMES = {
 
 __all__ = [
     "PowerLog",
+    "apply_plan",
     "compare",
     "compute_energy",
     "load_evaluation",

@@ -10,6 +10,7 @@ from benchmark_builder import PRECISIONS, Bench
 from cell_builder import build_swept
 from generation_builder import Inference, build_inference
 from laws_builder import ONE, SIX, build_laws, laws_document
+from plan_builder import build_plan
 from run_builder import Shape, build_run
 
 from energyscope.reporting.run.page import write_report
@@ -45,6 +46,7 @@ REPORTS = (
     "benchmark",
     "only-benchmark",
     "bare",
+    "plan",
     "interrupted",
     "cell",
     "deep",
@@ -155,6 +157,7 @@ _PAGES: dict[str, Callable[[Path], Path]] = {
     ),
     "only-benchmark": _plain(Shape(profile=False, impact=False, benchmark=Bench())),
     "bare": _bare,
+    "plan": lambda path: _report(build_plan(path)),
     "interrupted": _interrupted,
     "cell": _cell,
     "deep": lambda path: _report(build_run(path, Shape(layers=80, reused=False))),

@@ -23,6 +23,7 @@ Row = Mapping[str, Any]
 
 NEGLIGIBLE = 0.005  # loss of accuracy, or relative rise of perplexity, that nobody would notice
 FEWEST_WINDOWS = 3  # of an alternative from which something may be concluded
+PLAN, LINEARS = "plan", "linears"  # of a plan: itself, and one precision for all of them
 WORKLOAD = frozenset({"batch_size"})  # changes of the model's input, which not everybody can make
 _DISTURBANCES = frozenset({  # reasons of a row that its interval may not show
     "busy-without-us", "memory-grew", "other-clocks", "other-process", "power-limit-changed", "slowed-by-heat",
@@ -73,7 +74,7 @@ class Change:
 
 def changes(run: Run) -> list[Change]:
     """Return every change that a run measured, the largest saving first, what is unclear last."""
-    measured = [*_alternatives(run), *_executions(run), *_precisions(run)]
+    measured = [*_alternatives(run), *_executions(run), *_precisions(run), *_plan(run)]
     return sorted(measured, key=lambda change: (change.verdict == "unclear", change.energy.value))
 
 
@@ -194,6 +195,30 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
             quality=quality,
             degrades=_degrades(metric, quality, from_entry(prediction.get("value"))),
             disturbed=any(_disturbed(compared, _guards(compared)) for compared in (cell, base)),
+        )
+
+
+def _plan(run: Run) -> Iterator[Change]:
+    """Yield the plan and the choices that were applied beside it, each against the model as it is."""
+    document = run.plan or {}
+    for choice in document.get("choices") or []:
+        measured, held_out = choice.get("measured") or {}, choice.get("held_out") or {}
+        energy = from_entry(measured.get("energy"))
+        if energy is None:
+            continue
+        baseline, value = finite(held_out.get("baseline")), finite(held_out.get("value"))
+        holds = held_out.get("holds")
+        yield Change(
+            what=PLAN if choice["name"] == PLAN else LINEARS,
+            value=str(choice["name"]),
+            phase=str(document.get("phase")),
+            energy=energy,
+            time=from_entry(measured.get("time")),
+            grade=_worse(choice.get("quality")),
+            modelled=bool(document.get("modelled")),
+            metric=str((document.get("budget") or {}).get("metric")),
+            quality=None if baseline is None or value is None else Interval(value - baseline),
+            degrades=None if holds is None else not holds,
         )
 
 

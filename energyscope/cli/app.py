@@ -18,6 +18,7 @@ COMMANDS = {  # each is `command` in the module of its name
     "run": "Measure a model's energy and impact, and write a report.",
     "sweep": "Measure a model over lengths, batch sizes and precisions.",
     "benchmark": "Compare a model's precisions: latency, energy and accuracy.",
+    "plan": "Choose a precision for each part inside a budget for the predictions, and verify it.",
     "figures": "Write a run's figures for a paper; with RUN2, a comparison too.",
     "report": "Render the page of a run, a sweep or laws again.",
     "compare": "Print how runs differ from a baseline, and draw a page of that.",

@@ -72,7 +72,7 @@ def quantize_dynamic(model: nn.Module, keep: Sequence[str]) -> tuple[str, Notes]
 
 def quantize_by_torch(model: nn.Module, keep: Sequence[str]) -> Notes:
     """Exchange linears for PyTorch's: a scale for each row of a weight, a range for all activations of a call."""
-    count = _exchange(model, quantizable(model, keep), _torch_layer)
+    count = _exchange(model, quantizable(model, keep), torch_dynamic_linear)
     engine = torch.backends.quantized.engine
     bits = 8 if engine == "qnnpack" else 7  # elsewhere PyTorch spares a bit, against overflow of 16-bit sums
     return (reason("int8-dynamic", layers=count, engine=engine, bits=bits, per="call"),)
@@ -181,7 +181,13 @@ def require_right(
         raise wrong_kernel(maker, path, f"{linear.out_features} x {linear.in_features}", device, error)
 
 
-def _torch_layer(path: str, linear: nn.Linear) -> nn.Module:
+def torch_dynamic_linear(path: str, linear: nn.Linear) -> nn.Module:
+    """Return PyTorch's dynamic INT8 layer of a float32 linear on a CPU, tried.
+
+    Raises:
+        ModelError: it computes wrongly on this processor.
+
+    """
     from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
 
     with warnings.catch_warnings():

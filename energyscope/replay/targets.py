@@ -11,7 +11,7 @@ from energyscope.components import Component, ComponentTree
 
 Layers = Literal["mean", "all", "sample", "kinds"]
 LAYERS: tuple[Layers, ...] = ("mean", "all", "sample", "kinds")
-What = Literal["node", "group", "glue", "without"]
+What = Literal["node", "group", "glue", "without", "price"]
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Target:
 
     ``what``: ``node`` (one component), ``group`` (a kind's mean over layers), ``glue`` (a parent's overhead: it
     runs with its children bypassed, as a mean over layers) or ``without`` (the model with all components of a
-    kind bypassed). ``members`` are the components that get its value; a node is the first of them, and its value
-    stands in for the others.
+    kind bypassed); in a plan, ``price`` (linears at a precision). ``members`` are the components that get its
+    value; a node is the first of them, and its value stands in for the others.
     """
 
     key: str

@@ -24,6 +24,7 @@ BENCHMARK_JSON = "benchmark.json"
 GENERATION_JSON = "generation.json"
 SWEEP_FILE = "sweep.json"
 ALTERNATIVES_JSON = "alternatives.json"
+PLAN_JSON = "plan.json"
 LAWS_JSON = "laws.json"
 REPORT_FILE = "report.html"
 

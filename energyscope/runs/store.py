@@ -143,6 +143,7 @@ class Run:
     benchmark: dict[str, Any] | None = None
     generation: dict[str, Any] | None = None
     alternatives: dict[str, Any] | None = None
+    plan: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -223,6 +224,7 @@ def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
         benchmark=read_json(path / schema.BENCHMARK_JSON),
         generation=read_json(path / schema.GENERATION_JSON),
         alternatives=read_json(path / schema.ALTERNATIVES_JSON),
+        plan=read_json(path / schema.PLAN_JSON),
     )
 
 

@@ -32,7 +32,8 @@ ONE_EXECUTION = "eager: the host launches each kernel; cuda-graph: kernels are c
 RUN_METERS = tuple(name for name in METERS if name != "recorded")
 WITHOUT_COUNTER = ("nvml-power", "nvidia-smi")
 
-RUN_STAGES = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate", "report")
+USUAL_STAGES = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate", "report")
+RUN_STAGES = (*USUAL_STAGES[:-1], "plan", "report")
 BENCHMARK_OF_RUN = {"benchmark_precision": "precisions", "trials": "trials"}  # of which `run` has options
 SPLIT_STAGES = ("profile", "report")  # those of a model that is split over processes
 
@@ -66,7 +67,9 @@ class RunSettings:
     sequence_length: int | None = setting(
         None, "Tokens of a sequence.", MOST_USED, least=1, unset="128, or the model's maximum"
     )
-    stages: tuple[str, ...] = setting(RUN_STAGES, "Stages to run.", MOST_USED, choices=RUN_STAGES)
+    stages: tuple[str, ...] = setting(
+        USUAL_STAGES, "Stages to run; plan with --budget.", MOST_USED, choices=RUN_STAGES
+    )
     data: str | None = setting(
         None, "Evaluation data: a file, a folder, or a set of `energyscope prepare`.", MOST_USED
     )
@@ -197,6 +200,22 @@ class RunSettings:
     )
     adaptive: bool = setting(False, "Stop early for components whose rank is clear.", QUALITY)
     predict: bool = setting(True, "Also predict impact from gradients and weights.", QUALITY)
+    budget: str | None = setting(
+        None,
+        'Plan: how much worse predictions may become, such as "perplexity +0.5%", "accuracy -1%", "loss +0.01" or '
+        '"kl 0.02".',
+        QUALITY,
+        unset="perplexity +0.5%, accuracy -1%; kl 0.01 of random weights",
+    )
+    objective: Literal["energy", "time", "memory"] = setting("energy", "Plan: what to save.", QUALITY)
+    plan_precisions: tuple[str, ...] = setting(
+        (),
+        "Plan: precisions to choose from, beside the model's own.",
+        QUALITY,
+        metavar="P[,P...]",
+        unset="all that this device has kernels for",
+        lower=True,
+    )
 
     text_column: str = setting("text", "Column of texts in the data.", DATA)
     label_column: str = setting("label", "Column of labels in the data.", DATA)
@@ -228,6 +247,8 @@ class RunSettings:
         benchmark = {BENCHMARK_OF_RUN[name]: options.pop(name) for name in BENCHMARK_OF_RUN if name in options}
         if benchmark:
             options["benchmark"] = replace(options.get("benchmark", BenchmarkSettings()), **benchmark)
+        if options.get("budget") is not None and options.get("stages", USUAL_STAGES) == USUAL_STAGES:
+            options["stages"] = RUN_STAGES  # who has a budget wants a plan
         return cls(model, **options)
 
     def loading(self, precision: str, devices: Sequence[torch.device]) -> LoadSettings:
@@ -278,7 +299,21 @@ class RunSettings:
             raise UsageError(f"--joint {self.joint} skips layers in pairs: add skip to --methods, to compare with")
         if self.phase == "prefill" and self.context_lengths:
             raise UsageError("--context-length is for decode steps: use --phase decode or both, or leave it out")
+        self._check_budget()
         self.benchmark.check()
+
+    def _check_budget(self) -> None:
+        """Refuse a budget that cannot be read, or cannot be kept or broken by random weights."""
+        from energyscope.planning.budget import WITHOUT_WEIGHTS, parse_budget  # imports numpy
+
+        if "plan" not in self.stages or self.budget is None:
+            return
+        budget = parse_budget(self.budget)
+        if self.weights == "random" and budget.metric != "kl":
+            raise UsageError(
+                f"--budget {str(budget)!r} needs trained weights, and these are random: use --budget "
+                f'"{WITHOUT_WEIGHTS}", which compares outputs'
+            )
 
     def _check_tensor_parallel(self) -> None:
         """Refuse what a model that is split over processes cannot do."""

@@ -50,7 +50,7 @@ def load_for_benchmark(
 
 def benchmark_alone(settings: RunSettings) -> bool:
     """Tell whether the benchmark is the one stage that measures: it then takes whichever precision fits."""
-    return "benchmark" in settings.stages and not {"generate", "profile", "alternatives", "ablate"} & set(
+    return "benchmark" in settings.stages and not {"generate", "profile", "alternatives", "ablate", "plan"} & set(
         settings.stages
     )
 
@@ -112,7 +112,7 @@ def evaluation_of(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluatio
     """Return the evaluation data, or why there is none; data that the user named must be there."""
     if settings.weights == "random":
         return None, reason("random-weights")
-    if not {"ablate", "benchmark"} & set(settings.stages):
+    if not {"ablate", "benchmark", "plan"} & set(settings.stages):
         return None, reason("not-asked-for")
     try:
         evaluation = load_evaluation(

@@ -110,7 +110,7 @@ def _set_up(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) 
         loaded.model, loaded.adapter, settings.granularity, kv_cache=workload.kv_cache is not None
     )
     inputs = without_full_mask(workload.inputs) if settings.execution == "cuda-graph" else workload.inputs
-    captures, notes = _captures(tree, inputs, loaded, settings)
+    captures, notes = captures_of(tree, inputs, loaded, settings.execution)
     tree, left_out = present(tree, captures)
     plan = targets(tree, settings.granularity, settings.layers)
     replay_setup = ReplaySetup(tree, captures, l2_bytes(loaded.device))
@@ -138,12 +138,12 @@ def _bench(
         yield Instruments(lead.replay_setup, lead.replayer, meter, elsewhere=lead.elsewhere, eager=eager)
 
 
-def _captures(
-    tree: ComponentTree, inputs: Mapping[str, Any], loaded: LoadedModel, settings: ProfileSettings
+def captures_of(
+    tree: ComponentTree, inputs: Mapping[str, Any], loaded: LoadedModel, execution: Execution
 ) -> tuple[dict[str, Capture], list[Reason]]:
     """Return what every component is given in the execution that is measured, and what to know of it."""
     budget = device_budget(*loaded.devices)
-    if settings.execution == "eager":
+    if execution == "eager":
         return capture(tree, inputs, ActivationStore(budget)), []
     try:
         return capture_in_graph(tree, inputs, loaded.device, ActivationStore(budget)), []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from energyscope.reasons import Reason
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, read_journal
-from energyscope.stages import ablate, alternatives, benchmark, correlate, generate, phases, report
+from energyscope.stages import ablate, alternatives, benchmark, correlate, generate, phases, plan, report
 from energyscope.stages.context import Context, Entries
 
 
@@ -34,6 +34,7 @@ STAGES = (
     Stage("alternatives", alternatives.run, alternatives.write, schema.ALTERNATIVES_JSON, metered=True),
     Stage("ablate", ablate.run, ablate.write, schema.IMPACT_FILE),
     Stage("correlate", correlate.run, correlate.write, schema.CORRELATION_FILE),
+    Stage("plan", plan.run, plan.write, schema.PLAN_JSON, metered=True),
     Stage("report", report.run),
 )
 

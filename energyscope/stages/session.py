@@ -49,9 +49,16 @@ class Session:
     """The passes over one plan. Every finished window goes to ``keep`` before the next one starts."""
 
     def __init__(
-        self, instruments: Instruments, sampling_budget: SamplingBudget, keep: Journal, *, seed: int = 0
+        self,
+        instruments: Instruments,
+        sampling_budget: SamplingBudget,
+        keep: Journal,
+        *,
+        seed: int = 0,
+        stage: str = STAGE,
     ) -> None:
         self.instruments = instruments
+        self.stage = stage
         self.sampling_budget = sampling_budget
         self.meter = instruments.meter
         self.entries: list[Mapping[str, Any]] = []
@@ -70,8 +77,8 @@ class Session:
     def run(self, plan: Sequence[Target], progress: Progress) -> None:
         """Measure every target of a plan, the model among them."""
         anchor = next(target for target in plan if target.key == f"node:{ROOT}")
-        steps = _Steps(progress, total=first_windows(plan, self.sampling_budget))
-        progress(STAGE, "preheating", 0, steps.total)
+        steps = _Steps(progress, self.stage, total=first_windows(plan, self.sampling_budget))
+        progress(self.stage, "preheating", 0, steps.total)
         self._warm(anchor, self.sampling_budget.preheat_s)
         if not self.meter.modelled and anchor.key not in self._unavailable:
             self._lead_s = settling_s(self.instruments, anchor, self.window_s)
@@ -272,13 +279,14 @@ class Session:
 
 
 class _Steps:
-    def __init__(self, progress: Progress, total: int) -> None:
+    def __init__(self, progress: Progress, stage: str, total: int) -> None:
         self.progress = progress
+        self.stage = stage
         self.total = total
         self.done = 0
 
     def next(self, label: str) -> None:
         what, _, name = label.replace("{layer}", "*").partition(":")
-        self.progress(STAGE, {"glue": f"{name} (overhead)", "without": f"model without {name}"}.get(what, name),
-                      self.done, self.total)  # fmt: skip
+        words = {"glue": f"{name} (overhead)", "without": f"model without {name}"}.get(what, name)
+        self.progress(self.stage, words, self.done, self.total)
         self.done += 1

@@ -127,6 +127,44 @@ def examples_of(evaluation: Evaluation) -> list[Example]:
     return sorted(placed, key=lambda example: example.index or 0)
 
 
+def halves(evaluation: Evaluation) -> tuple[Evaluation, Evaluation]:
+    """Return two halves of evaluation data, of like lengths: the first and the last rows of every batch.
+
+    The odd example of a batch goes to either half in turn. Neighbours stay together, since windows of running text
+    overlap.
+    """
+    middles, ahead = list[int](), 0
+    for batch in evaluation.batches:
+        rows = len(batch["input_ids"])
+        middle = (rows + (rows % 2 and ahead <= 0)) // 2
+        ahead += 2 * middle - rows
+        middles.append(middle)
+    first = [slice(0, middle) for middle in middles]
+    last = [slice(middle, None) for middle in middles]
+    return _part(evaluation, first), _part(evaluation, last)
+
+
+def _part(evaluation: Evaluation, rows: Sequence[slice]) -> Evaluation:
+    """Return some rows of every batch, without batches that have none; padding stays as it is."""
+    sizes = [len(batch["input_ids"][part]) for batch, part in zip(evaluation.batches, rows, strict=True)]
+    chosen = [(index, part) for index, (part, size) in enumerate(zip(rows, sizes, strict=True)) if size]
+
+    def cut(tensors: Sequence[Tensor] | None) -> tuple[Tensor, ...] | None:
+        return None if tensors is None else tuple(tensors[index][part] for index, part in chosen)
+
+    batches = tuple(
+        {name: tensor[part] for name, tensor in evaluation.batches[index].items()} for index, part in chosen
+    )
+    return replace(
+        evaluation,
+        batches=batches,
+        labels=cut(evaluation.labels),
+        counted=cut(evaluation.counted),
+        examples=sum(sizes),
+        order=None,
+    )
+
+
 def _rows(evaluation: Evaluation) -> Iterator[tuple[Array, Array | None, Array]]:
     """Yield each example's ids, label and which of its tokens count, on the host and without padding."""
     for index, batch in enumerate(evaluation.batches):

@@ -25,6 +25,7 @@ from energyscope.workloads.limits import (
 )
 from energyscope.workloads.prepared import is_prepared, read_prepared
 from energyscope.workloads.texts import DEFAULT_TEXT_COLUMN, Texts, file_texts
+from energyscope.workloads.timed import benchmark_inputs, default_length
 from energyscope.workloads.tokenized import class_indices, running_examples, separate_examples
 
 COLUMNS = (DEFAULT_TEXT_COLUMN, "label")  # where none are named
@@ -81,6 +82,20 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     sample = replace(tokenized, examples=_sample(tokenized.examples, max_examples))
     size = _fitting_batch(loaded, tokenized.sequence_length or length) if batch_size is None else batch_size
     return on_device(sample, size, _padding(loaded), loaded.device)
+
+
+def synthetic_evaluation(loaded: LoadedModel, *, examples: int = 64, seed: int = 0) -> Evaluation:
+    """Return random tokens as data for a model whose weights are random: only outputs can be compared on them."""
+    size = min(8, _fitting_batch(loaded, default_length(loaded)))
+    batches = benchmark_inputs(loaded, batch_size=size, seed=seed + 1, count=-(-examples // size))
+    return Evaluation(
+        source="random tokens",
+        task=loaded.adapter.task,
+        batches=tuple(dict(batch.inputs) for batch in batches),
+        labels=None,
+        examples=size * len(batches),
+        sequence_length=default_length(loaded),
+    )
 
 
 def check_folder(folder: Path) -> None:

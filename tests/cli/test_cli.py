@@ -12,7 +12,7 @@ import pytest
 import tiny_models
 
 OPTIONS_OF_RUN = {
-    "--benchmark-precision", "--trials",
+    "--benchmark-precision", "--trials", "--budget", "--objective", "--plan-precisions",
     "--granularity", "--layers", "--precision", "--weights", "--phase", "--execution", "--sampling", "--device",
     "--gpu-id", "--whole-gpu", "--meter", "--watts", "--sample-interval", "--passes", "--target-interval",
     "--component-budget", "--window", "--methods", "--joint", "--heads", "--adaptive", "--predict", "--stride",
@@ -55,8 +55,8 @@ def test_the_commands_are_these(tmp_path):
     from energyscope.cli.app import COMMANDS
 
     assert list(COMMANDS) == [
-        "run", "sweep", "benchmark", "figures", "report", "compare", "laws", "predict", "prepare", "models",
-        "runs", "show", "doctor",
+        "run", "sweep", "benchmark", "plan", "figures", "report", "compare", "laws", "predict", "prepare",
+        "models", "runs", "show", "doctor",
     ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
+from plan_builder import build_plan
 from rich.console import Console
 from run_builder import Eager, Shape, build_run
 
@@ -72,6 +73,7 @@ RUNS = {
         model={"task": "classification", "metric": "accuracy"},
     ),
     "eager": lambda path: build_run(path, Shape(layers=2, graded_work=True, host_bound=True)),
+    "plan": build_plan,
     "modelled": lambda path: build_run(path, Shape(layers=2, modelled=True, benchmark=Bench(modelled=True))),
 }  # fmt: skip
 

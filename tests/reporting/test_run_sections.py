@@ -74,7 +74,7 @@ def test_sections_stand_in_the_order_of_the_questions(full, inference):
 def test_missing_sections_are_named_with_their_options(full):
     """GIVEN a run without a generation, THEN the closing line names it with the option that measures it."""
     missing = RUN.missing(Report(full), RUN.shown(Report(full)))
-    assert missing == {"generation": "--phase both"}
+    assert missing == {"generation": "--phase both", "plan": '--stages plan --budget "..."'}
 
 
 def test_every_figure_name_is_unique_and_every_view_has_numbers(full, inference):

@@ -210,7 +210,7 @@ def test_a_model_that_a_graph_cannot_hold_gives_its_eager_inputs(tmp_path, monke
     loaded = loaded_model(tmp_path, "gpt2")
     tree = stage.component_tree(loaded.model, loaded.adapter, "coarse")
     inputs = profile_inputs(loaded, sequence_length=8).inputs
-    captures, notes = stage._captures(tree, inputs, loaded, ProfileSettings(execution="cuda-graph"))
+    captures, notes = stage.captures_of(tree, inputs, loaded, "cuda-graph")
     assert set(captures) == {component.name for component in tree}
     assert notes == [reason("eager-inputs", why=why)]
 

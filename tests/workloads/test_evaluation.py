@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from energyscope.workloads import Evaluation
-from energyscope.workloads.evaluation import Example, batched, counted_targets, padded, source_order
+from energyscope.workloads.evaluation import Example, batched, counted_targets, halves, padded, source_order
 from energyscope.workloads.tokenized import strided_windows
 
 HOST = torch.device("cpu")
@@ -91,6 +91,25 @@ def test_order_names_each_example_of_the_batches() -> None:
 def counted(example: Example) -> list[int]:
     """Return the tokens that the example predicts."""
     return list(example.tokens[max(1, example.counted_from) :])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [((4, 4), (4, 4)), ((1, 1, 1), (2, 1)), ((3, 5), (4, 4)), ((1,), (1, 0))]
+)
+def test_halves_hold_every_example_once(sizes: tuple[int, ...], expected: tuple[int, int]) -> None:
+    """GIVEN batches of even and odd sizes THEN each row is in one half, with its label."""
+    ids = iter(range(100))
+    batches = tuple({"input_ids": torch.tensor([[next(ids)] * 3 for _ in range(size)])} for size in sizes)
+    labels = tuple(batch["input_ids"][:, 0] for batch in batches)
+    whole = Evaluation("made up", "classification", batches, labels, sum(sizes), counted=labels)
+    parts = halves(whole)
+    assert tuple(part.examples for part in parts) == expected
+    rows = [row for part in parts for batch in part.batches for row in batch["input_ids"][:, 0].tolist()]
+    assert sorted(rows) == list(range(sum(sizes)))
+    for part in parts:
+        for batch, label, counted in zip(part.batches, part.labels or (), part.counted or (), strict=True):
+            assert torch.equal(batch["input_ids"][:, 0], label)
+            assert torch.equal(label, counted)
 
 
 def test_windows_overlap_by_half() -> None:

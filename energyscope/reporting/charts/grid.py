@@ -8,7 +8,7 @@ from typing import Any
 from energyscope import format as fmt
 from energyscope.reporting.charts import data
 from energyscope.reporting.charts.scales import magnitude
-from energyscope.reporting.charts.theme import altair
+from energyscope.reporting.charts.theme import CUT, altair, palette
 from energyscope.reporting.table import Table
 
 _ROW_PX = 24
@@ -99,3 +99,21 @@ def _axes(rows: list[Any], columns: list[Any], title: str) -> dict[str, Any]:
         "x": alt.X("column:O", sort=columns, title=title or None, axis=below),
         "y": alt.Y("row:N", sort=rows, title=None, axis=left),
     }
+
+
+@data.built_unchecked
+def tiles(table: Table, row: str, column: str, series: str, *, title: str = "") -> Any:
+    """Draw a cell for each row of a table, at its ``row`` and ``column``, in the colour of its ``series``."""
+    alt = altair()
+    columns = data.shown_columns(table)
+    records = [
+        {"row": str(cell[row]), "column": cell[column], "series": str(cell[series]), **data.mark(cell, columns)}
+        for cell in table.rows
+    ]
+    downwards = list(dict.fromkeys(record["row"] for record in records))
+    across = sorted({record["column"] for record in records})
+    colours = palette([record["series"] for record in records])
+    fill = alt.Fill("series:N", scale=data.colour_scale(colours), legend=data.legend(list(colours)))
+    base = data.chart_of(records).encode(**_axes(downwards, across, title), tooltip=data.tooltip(columns))
+    cells = base.mark_rect(cornerRadius=2 if len(across) <= 40 else 0, style=CUT)
+    return data.layered([cells.encode(fill=fill, opacity=data.faded())], records, _ROW_PX * len(downwards))

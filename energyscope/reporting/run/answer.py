@@ -14,7 +14,7 @@ from energyscope.intervals import Interval, finite, from_entry
 from energyscope.metering.grades import INVALID
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence
-from energyscope.reporting.run import parts
+from energyscope.reporting.run import parts, plan
 from energyscope.reporting.run.changes import change_figure, change_name, precision_figure
 from energyscope.reporting.run.energy import block_figure
 from energyscope.reporting.run.method import left_out, unfinished
@@ -155,6 +155,8 @@ class Answer:
         if self.compares:
             return self._of_precisions()
         subject, workload = self.subject, self.report.main
+        if subject is None and self.report.run.plan:
+            return {"case": "plan", **plan.facts(self.report)}
         if subject is None:
             stages = self.alerts or left_out(self.report)
             return {"case": "nothing", "unfinished": stages, "modelled": self.report.modelled}
@@ -184,6 +186,8 @@ class Answer:
     @cached_property
     def sentence(self) -> str:
         """The number that matters and its largest part."""
+        if self.facts["case"] == "plan":
+            return plan.verdict(self.report)
         return sentence("run/answer.txt.j2", facts=self.facts)
 
     @cached_property
@@ -269,7 +273,7 @@ class Answer:
             trust=None if self.compares and noise else trust(self.report),
             traced=self.subject is not None and self.subject.traced,
             benchmark=noise if self.compares else None,
-            alone=fmt.relative(self.subject.energy) if self.subject else None,
+            alone=fmt.relative(self.subject.energy if self.subject else plan.measured(self.report)),
             modelled=self.report.modelled,
             watts=self.report.watts,
         )

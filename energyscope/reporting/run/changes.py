@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from energyscope import format as fmt
-from energyscope.changes.savings import Change, changes
+from energyscope.changes.savings import LINEARS, PLAN, Change, changes
 from energyscope.intervals import Interval, finite, from_entry, not_negative
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
 from energyscope.reporting.run.parts import blocks, columns, is_noisy
+from energyscope.reporting.run.plan import choice_name
 from energyscope.reporting.run.report import (
     EXECUTIONS,
     GRAPH,
@@ -67,6 +68,8 @@ def change_name(change: Change) -> str:
         return {EAGER: "eager execution", GRAPH: "a CUDA graph"}.get(change.value, execution_name(change.value))
     if change.what == "precision":
         return precision_name(change.value)
+    if change.what in {PLAN, LINEARS}:
+        return choice_name(change.value)
     names = {
         "batch_size": f"a batch of {change.value}",
         "kv_cache": f"a {change.value} KV cache",
@@ -123,7 +126,8 @@ def change_figure(report: Report) -> Figure | None:
         if rows:
             table = replace(every, rows=rows[:_MOST_BARS])
             views.append(View(bars(table, "change", "saved"), table, state))
-    baseline = precision_name(report.benchmark.get("baseline")) if report.main is None else "this run"
+    compared = report.benchmark.get("baseline") or ((report.run.plan or {}).get("precisions") or [None])[0]
+    baseline = precision_name(compared) if report.main is None else "this run"
     caption = f"Percent of energy saved against {baseline}, same work; left of zero: costs more. Hollow: unclear."
     return Figure("changes-saved", "What would change it", views, caption) if views else None
 
@@ -140,7 +144,7 @@ def precision_figure(report: Report) -> Figure | None:
 
 
 def _quality(change: Change) -> str:
-    if change.what != "precision":
+    if change.what not in {"precision", PLAN, LINEARS}:
         return "same" if change.what in {"batch_size", "execution", "kv_cache", "attention"} else fmt.UNKNOWN
     if change.quality is None:
         return "not measured"

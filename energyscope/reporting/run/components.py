@@ -26,6 +26,7 @@ _FILES = (
     (schema.IMPACT_FILE, "impact of every change"),
     (schema.GENERATION_JSON, "the traced generation"),
     (schema.ALTERNATIVES_JSON, "the alternatives"),
+    (schema.PLAN_JSON, "the plan"),
 )
 _PACE = {"True": "host", "False": "device"}
 

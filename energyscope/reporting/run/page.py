@@ -11,6 +11,7 @@ from energyscope.reporting.run import (  # noqa: F401 - each registers its secti
     energy,
     generation,
     method,
+    plan,
     quality,
     scaling,
     trust,

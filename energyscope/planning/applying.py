@@ -1,0 +1,66 @@
+"""Applying a plan to a model elsewhere: in the place of each linear, the layer that was verified."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import nn
+
+from energyscope.errors import ModelError, RunError
+from energyscope.loading.linears import is_linear
+from energyscope.loading.options import NATIVE
+from energyscope.planning.document import SCHEMA
+from energyscope.planning.layers import exchange, layer_in
+from energyscope.runs.schema import PLAN_JSON
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def apply_plan(model: Model, plan: str | Path | Mapping[str, Any]) -> Model:
+    """Exchange a model's linears for the layers of a plan, in place, and return the model.
+
+    Args:
+        model: the model of the plan as transformers loads it, on its device, in the plan's own precision.
+        plan: a ``plan.json``, the run's folder that holds it, or what it holds.
+
+    Raises:
+        RunError: the file cannot be read, or is of a newer version.
+        ModelError: the model is another one, or a layer cannot be made here.
+
+    """
+    document = plan if isinstance(plan, Mapping) else _read(Path(plan))
+    own, *_ = document["precisions"]
+    chosen = {
+        path: group["precision"]
+        for group in document["groups"]
+        if group["precision"] != own
+        for path in group["paths"]
+    }
+    modules = dict(model.named_modules())
+    for path in chosen:
+        module: Any = modules.get(path)
+        if module is None or not is_linear(module):
+            raise ModelError(f"the plan is for {document['model']}, and this model has no linear {path}")
+        dtype = str(module.weight.dtype).removeprefix("torch.")
+        if dtype != NATIVE[own]:
+            raise ModelError(
+                f"the plan is for a model in {own}, and {path} is {dtype}: load it with dtype={NATIVE[own]}"
+            )
+    exchange(model, {path: layer_in(modules[path], precision, path) for path, precision in chosen.items()})
+    return model
+
+
+def _read(path: Path) -> dict[str, Any]:
+    file = path / PLAN_JSON if path.is_dir() else path
+    try:
+        document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file} cannot be read as a plan: {error}") from error
+    if not isinstance(document, dict) or document.get("schema") is None:
+        raise RunError(f"{file} holds no plan: name a {PLAN_JSON} of `energyscope plan`")
+    if document["schema"] > SCHEMA:
+        raise RunError(f"{file} was written by a newer energyscope: update it")
+    return document

@@ -1,0 +1,227 @@
+"""What a plan's journal entries say: prices, harms, and choices with what was measured of them. Pure functions.
+
+A choice is written as one precision for each group, in the order of the header's groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from energyscope.accounting import records
+from energyscope.accounting.measured import CallTerm, Measured, Total, measure, quotient, total
+from energyscope.grouping import group_by
+from energyscope.impact.metrics import Floats
+from energyscope.metering.grades import grade
+from energyscope.planning.budget import Budget, Harm, parse_budget
+from energyscope.planning.choice import Choice, ChoiceProblem
+from energyscope.planning.groups import LinearGroup
+from energyscope.planning.replaying import applied_target, price_target
+
+Entry = Mapping[str, Any]
+
+PRICES, VERIFY = "prices", "verify"
+OBJECTIVES = ("energy", "time", "memory")
+ONE = Total(1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class NamedChoice:
+    """A choice that was considered: ``name``, the precision of each group, and its harm where it was measured."""
+
+    name: str
+    precisions: tuple[str, ...]
+    harm: Harm | None
+
+
+class PlanRecord:
+    """The entries of a plan so far."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = list(entries)
+        self.header: Mapping[str, Any] = self._first("header") or {}
+
+    def __bool__(self) -> bool:
+        return bool(self.header)
+
+    def _first(self, key: str) -> Any:
+        return next((entry[key] for entry in self.entries if key in entry), None)
+
+    def all(self, key: str) -> list[Any]:
+        """Return what entries hold under a key, in their order."""
+        return [entry[key] for entry in self.entries if key in entry]
+
+    @cached_property
+    def groups(self) -> list[LinearGroup]:
+        return [
+            LinearGroup(
+                group["name"],
+                group["kind"],
+                group["layer"],
+                tuple(group["paths"]),
+                tuple((rows, columns) for rows, columns in group["shapes"]),
+            )
+            for group in self.header["groups"]
+        ]
+
+    @property
+    def precisions(self) -> list[str]:
+        """The precisions that groups may have, the model's own first."""
+        return list(self.header["precisions"])
+
+    @property
+    def own(self) -> str:
+        return self.precisions[0]
+
+    @cached_property
+    def budget(self) -> Budget:
+        return parse_budget(self.header["budget"])
+
+    @cached_property
+    def priced_bytes(self) -> dict[tuple[str, str], int]:
+        """The bytes of a group's weights, by family and precision."""
+        return {(item["family"], item["precision"]): item["bytes"] for item in self.all("priced")}
+
+    def measured(self, part: str) -> dict[str, Measured]:
+        """Return the figures of every target that was replayed in a part of the plan, by key."""
+        own = [entry for entry in self.entries if entry.get("part") == part]
+        own, _ = records.at_main_speed(own)
+        idle, passes = records.idle_of(own), self.header["passes"]
+        by_key = group_by((entry for entry in own if "subject" in entry), lambda entry: str(entry["subject"]))
+        return {key: measure(entries, idle, first=passes) for key, entries in by_key.items()}
+
+    @cached_property
+    def prices(self) -> dict[str, Measured]:
+        return self.measured(PRICES)
+
+    def price(self, group: LinearGroup, precision: str) -> Measured | None:
+        """Return what a group costs a pass at a precision; None where that was not measured."""
+        return self.prices.get(price_target(group.family, precision).key)
+
+    def cost(self, group: LinearGroup, precision: str, objective: str) -> float | None:
+        """Return the mJ, us or bytes of a group, by the objective; None where it is not known."""
+        if objective == "memory":
+            return self.priced_bytes.get((group.family, precision))
+        price = self.price(group, precision)
+        if price is None:
+            return None
+        return price.energy.mean if objective == "energy" else price.time.mean
+
+    def problem(self, objective: str | None = None) -> ChoiceProblem:
+        """Return the choice that the plan has; what was not measured cannot be chosen."""
+        weights = np.array(self._first("weights"), dtype=float)
+        harms = np.zeros((len(self.groups), len(self.precisions), len(weights)))
+        known = np.zeros(harms.shape[:2], dtype=bool)
+        known[:, 0] = True
+        places = {group.name: place for place, group in enumerate(self.groups)}
+        for item in self.all("harms"):
+            if item.get("sums") is not None:
+                place = places[item["group"]], self.precisions.index(item["precision"])
+                harms[place], known[place] = item["sums"], True
+        costs = [
+            [self.cost(group, precision, objective or self.header["objective"]) for precision in self.precisions]
+            for group in self.groups
+        ]
+        table: Floats = np.array(costs, dtype=float)  # None becomes NaN
+        table[~known] = np.nan
+        table[np.isnan(table[:, 0])] = np.where(np.arange(table.shape[1]) == 0, 0.0, np.nan)  # cannot be compared
+        return ChoiceProblem(table, harms, weights, seed=self.header["seed"])
+
+    def named(self, name: str, choice: Choice, harm: Harm | None = None) -> NamedChoice:
+        """Return a choice of `problem` with a name."""
+        return NamedChoice(name, tuple(self.precisions[option] for option in choice), harm)
+
+    def indices(self, choice: NamedChoice) -> Choice:
+        """Return a named choice as `problem` has it."""
+        return np.array([self.precisions.index(precision) for precision in choice.precisions], dtype=np.intp)
+
+    @property
+    def chosen(self) -> Mapping[str, Any] | None:
+        """The choice that the plan is, with what was expected of it; None where none was made."""
+        chosen: Mapping[str, Any] | None = self._first("chosen")
+        return chosen
+
+    @property
+    def held_out(self) -> dict[str, Any]:
+        """What was measured of choices on the second half of the data, by name."""
+        return {item["name"]: item for item in self.all("held_out")}
+
+    @property
+    def held_out_baseline(self) -> float | None:
+        """The metric of the unchanged model on the second half of the data."""
+        baseline: float | None = self._first("held_out_baseline")
+        return baseline
+
+    @property
+    def tried(self) -> list[NamedChoice]:
+        """The whole choices whose harm was measured on the half that the plan is made on; the last of a name."""
+        weights = np.array(self._first("weights") or (), dtype=float)
+        by_name = {
+            item["name"]: NamedChoice(
+                item["name"],
+                tuple(item["precisions"]),
+                None if item.get("sums") is None else Harm(np.array(item["sums"], dtype=float), weights),
+            )
+            for item in self.all("tried")
+        }
+        return list(by_name.values())
+
+    def predicted(self, precisions: Sequence[str], quantity: str = "energy") -> Total | None:
+        """Return what a choice is expected to take of what the model takes (1: as much), with its interval.
+
+        The sum of what its groups save, over the whole model in the same session.
+        """
+        terms = []
+        for family, groups in group_by(self.groups, lambda group: group.family).items():
+            chosen = [precisions[self.groups.index(group)] for group in groups]
+            own = price_target(family, self.own).key
+            for precision in dict.fromkeys(chosen):
+                if precision != self.own:
+                    count, key = chosen.count(precision), price_target(family, precision).key
+                    terms += [
+                        CallTerm(own, -count, self.prices.get(own)),
+                        CallTerm(key, count, self.prices.get(key)),
+                    ]
+        if not terms:
+            return ONE
+        model = total([CallTerm(records.MODEL, 1.0, self.prices.get(records.MODEL))], quantity)
+        share = quotient(total(terms, quantity), model)
+        return None if share is None else Total(1.0 + share.value, share.half)
+
+    def verified(self, name: str, quantity: str = "energy") -> Total | None:
+        """Return what a choice was measured to take of what the model takes, in turn with it."""
+        both = [self._verified.get(key) for key in (applied_target(name).key, records.MODEL)]
+        changed, model = (total([CallTerm("whole", 1.0, one)], quantity) for one in both)
+        return quotient(changed, model)
+
+    def quality(self, name: str) -> tuple[str, list[str]]:
+        """Return the grade of what was measured of a choice, and what disturbed it or the model beside it."""
+        share = self.verified(name)
+        both = [self._verified.get(key) for key in (applied_target(name).key, records.MODEL)]
+        known = [one for one in both if one is not None]
+        half = None if share is None or share.half is None else share.half / abs(share.value)
+        guards = sorted({guard for one in known for guard in one.guard})
+        return grade(half, min((one.energy.windows for one in known), default=0), guards)
+
+    @cached_property
+    def _verified(self) -> dict[str, Measured]:
+        return self.measured(VERIFY)
+
+    @property
+    def model(self) -> Measured | None:
+        """The whole model as it is, in turn with what was verified, or else with the prices."""
+        return self._verified.get(records.MODEL) or self.prices.get(records.MODEL)
+
+    def bytes_saved(self, precisions: Sequence[str]) -> int | None:
+        """Return by how many bytes the weights of a choice are smaller; None where that is not known."""
+        sizes = [
+            (self.priced_bytes.get((group.family, self.own)), self.priced_bytes.get((group.family, precision)))
+            for group, precision in zip(self.groups, precisions, strict=True)
+            if precision != self.own
+        ]
+        known = [(own, other) for own, other in sizes if own is not None and other is not None]
+        return sum(own - other for own, other in known) if len(known) == len(sizes) else None

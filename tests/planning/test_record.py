@@ -1,0 +1,133 @@
+"""A plan's journal: what groups cost, what a choice is expected to take, and what it was measured to take."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import plan_builder as made
+import pytest
+
+from energyscope.planning.choice import choose
+from energyscope.planning.document import document, to_verify
+from energyscope.planning.record import PlanRecord
+from energyscope.planning.replaying import price_target
+
+
+@pytest.fixture(scope="module")
+def record():
+    return PlanRecord(made.plan_entries())
+
+
+def test_the_problem_has_what_was_measured(record):
+    """GIVEN prices and harms THEN each group has those of its family, and its own precision does no harm."""
+    problem = record.problem()
+    assert problem.costs[0] == pytest.approx([16, 10, 12], rel=2e-3)
+    assert problem.costs[1] == pytest.approx([8, 9, 4], rel=2e-3)
+    assert problem.means[0] == pytest.approx([0, 1e-3, 4e-3])
+    assert problem.harm(np.array([1] * 6)) == pytest.approx(3 * 1.5e-3)
+
+
+def test_the_objective_chooses_the_cost(record):
+    """GIVEN time or memory as the objective THEN costs are us or bytes."""
+    assert record.problem("time").costs[0] == pytest.approx([160, 100, 120], rel=2e-3)
+    assert record.problem("memory").costs[0].tolist() == [2048, 1024, 512]
+
+
+def test_what_was_not_measured_cannot_be_chosen():
+    """GIVEN no price at a precision, and no harm at another THEN neither is possible."""
+    lost = price_target(made.GROUPS[0].family, "int4").key
+    entries = [entry for entry in made.plan_entries() if entry.get("subject") != lost]
+    entries = [
+        {"harms": {**entry["harms"], "sums": None, "reason": 'failed(error="nan")'}}
+        if entry.get("harms", {}).get("group") == "layers.1.down" and entry["harms"]["precision"] == "fp8"
+        else entry
+        for entry in entries
+    ]
+    costs = PlanRecord(entries).problem().costs
+    assert np.isnan(costs).tolist() == [
+        [False, False, place % 2 == 0] if place != 3 else [False, True, False] for place in range(6)
+    ]
+
+
+def test_a_prediction_is_the_sum_of_what_groups_save(record):
+    """GIVEN three groups that save 6 of 100 mJ each THEN 0.82 of the energy and the time, with an interval."""
+    plan = ["fp8", "bf16"] * 3
+    for quantity in ("energy", "time"):
+        share = record.predicted(plan, quantity)
+        assert share.value == pytest.approx(0.82, abs=1e-3)
+        assert 0 < share.half < 0.01
+    assert record.predicted(["bf16"] * 6).value == 1.0
+    assert record.bytes_saved(plan) == 3 * 1024
+
+
+def test_measured_in_turn_with_the_model(record):
+    """GIVEN windows of a choice and of the model in the same passes THEN their ratio, whose drift cancels."""
+    share = record.verified("plan")
+    assert share.value == pytest.approx(0.82, abs=1e-3)
+    assert share.half < 2e-3  # each by itself drifts by 0.6 %
+    assert record.quality("plan")[0] == "A"
+
+
+def test_a_choice_within_the_budget_is_found(record):
+    """GIVEN 0.5 % of perplexity (4.99e-3 nats) THEN FP8 where it saves, and INT4 nowhere: 3 x 6e-3 is too much."""
+    choice = choose(record.problem(), math.log1p(0.005))
+    assert [made.PRECISIONS[option] for option in choice] == ["fp8", "bf16"] * 3
+
+
+def test_the_plan_and_the_best_single_precision_are_applied(record):
+    """GIVEN one precision within the budget and one beyond THEN the plan and the first are verified."""
+    assert [choice.name for choice in to_verify(record)] == ["plan", "all fp8"]
+
+
+def test_a_plan_that_saves(record):
+    """GIVEN 18 % measured, and the budget kept on the other half THEN it saves, and is what is handed over."""
+    result = document(record)
+    plan = result["choices"][0]
+    assert (result["verdict"], result["adopted"], plan["name"]) == ("saves", "plan", "plan")
+    assert plan["predicted"]["energy"]["value"] == pytest.approx(plan["measured"]["energy"]["value"], abs=0.005)
+    assert plan["memory"] == pytest.approx(1 - 3 * 1024 / 10_000)
+    assert plan["held_out"]["value"] == pytest.approx(8.1 * math.exp(3.1e-3))
+    assert (plan["held_out"]["holds"], plan["held_out"]["shown"]) == (True, True)
+    assert [group["precision"] for group in result["groups"]] == ["fp8", "bf16"] * 3
+    assert {choice["name"]: choice["within"] for choice in result["choices"]} == {
+        "plan": True, "all fp8": True, "all int4": False,
+    }  # fmt: skip
+    energies = [point["energy"] for point in result["front"]]
+    assert energies[0] == 1.0
+    assert energies == sorted(energies, reverse=True)
+    assert result["nearest"] is None
+
+
+def test_what_takes_less_is_adopted_whatever_was_predicted():
+    """GIVEN a single precision that takes less than the plan in the whole model THEN it is adopted."""
+    result = document(PlanRecord(made.plan_entries(plan_mj=91.0)))
+    assert (result["adopted"], result["verdict"]) == ("all fp8", "saves")
+    assert {group["precision"] for group in result["groups"]} == {"fp8"}
+
+
+def test_a_plan_that_saves_nothing_keeps_the_model():
+    """GIVEN choices that take as much as the model THEN nothing should be changed."""
+    assert document(PlanRecord(made.plan_entries(plan_mj=100.2, single_mj=101.0)))["verdict"] == "keep"
+
+
+def test_a_budget_broken_on_the_other_half_is_said():
+    """GIVEN more harm on the other half than the budget has THEN so, however much is saved."""
+    result = document(PlanRecord(made.plan_entries(held_out=6e-3)))
+    assert result["verdict"] == "over budget"
+    assert result["choices"][0]["held_out"]["holds"] is False
+
+
+def test_a_budget_that_nothing_meets_names_the_nearest():
+    """GIVEN a plan that changes nothing THEN the narrowest budget in which something saves, and how much."""
+    own = ["bf16"] * len(made.GROUPS)
+    entries = [{"header": made.header("perplexity +0.01%")}, *made.priced(), made.chosen(own, "perplexity +0.01%")]
+    result = document(PlanRecord(entries))
+    assert (result["verdict"], result["adopted"]) == ("keep", "plan")
+    assert result["nearest"]["budget"].startswith("perplexity +0.1")
+    assert result["nearest"]["energy"]["value"] == pytest.approx(0.94, abs=3e-3)
+
+
+def test_without_a_choice_there_is_no_document():
+    """GIVEN a plan that broke off while groups were judged THEN nothing is written."""
+    assert document(PlanRecord([{"header": made.header()}, *made.priced()])) is None

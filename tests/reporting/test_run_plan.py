@@ -1,0 +1,90 @@
+"""A plan on the page: its sentence, its table of choices, its figures, and its bars among what would change it."""
+
+from __future__ import annotations
+
+import pytest
+from plan_builder import build_plan
+from run_builder import Shape
+
+from energyscope.changes.savings import best, changes
+from energyscope.reporting.run import plan
+from energyscope.reporting.run.answer import Answer
+from energyscope.reporting.run.report import RUN, Report
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return build_plan(tmp_path_factory.mktemp("plan") / "run")
+
+
+def test_a_run_without_a_plan_has_no_section(tmp_path):
+    """GIVEN a run without plan.json THEN no section, and the closing line says how to get one."""
+    from run_builder import build_run
+
+    report = Report(build_run(tmp_path / "run"))
+    shown = RUN.shown(report)
+    assert "plan" not in [item.section.name for item in shown]
+    assert RUN.missing(report, shown)["plan"] == '--stages plan --budget "..."'
+
+
+def test_the_first_screen_is_the_plan(made):
+    """GIVEN a plan alone THEN the sentence says what is saved, and bars are of what was applied."""
+    answer = Answer(Report(made))
+    assert answer.sentence.startswith("The plan saves 18.0 %")
+    assert answer.sentence.endswith("within perplexity +0.5%: FP8 for 3 of 6 groups of linears.")
+    assert answer.cause.startswith("Predicted: 18.0 %")
+    figure = next(figure for figure in answer.figures if figure.name == "changes-saved")
+    assert [row["change"] for row in figure.views[0].table.rows] == ["Plan", "FP8 everywhere"]
+    assert "against BF16" in figure.caption
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"plan_mj": 91.0},
+            "FP8 everywhere saves 14.0 % ± 0.1 of the energy within perplexity +0.5%, which no mixture",
+        ),
+        (
+            {"plan_mj": 100.4, "single_mj": 101.0},
+            "Keep BF16: what was predicted to save 18 % is not shown to save any",
+        ),
+        ({"held_out": 6e-3}, "The plan breaks the budget of perplexity +0.5% on data that it was not chosen on"),
+    ],
+)
+def test_every_verdict_has_its_sentence(tmp_path, changed, words):
+    """GIVEN a better single precision, nothing saved, or a broken budget THEN the first sentence says so."""
+    assert Answer(Report(build_plan(tmp_path / "run", **changed))).sentence.startswith(words)
+
+
+def test_a_plan_is_the_remedy_of_a_profile(tmp_path):
+    """GIVEN a profile and a plan THEN the plan is what would change it, unless it breaks its budget."""
+    run = build_plan(tmp_path / "run", Shape(execution="cuda-graph"))
+    remedy = best(changes(run), "prefill")
+    assert (remedy.what, remedy.verdict, remedy.degrades) == ("plan", "saves", False)
+    assert "plan saves 18 %" in Answer(Report(run)).cause.lower()
+    broken = build_plan(tmp_path / "broken", Shape(execution="cuda-graph"), held_out=6e-3)
+    assert best(changes(broken), "prefill").value == "all fp8"
+
+
+def test_the_table_has_every_choice(made):
+    """GIVEN a plan, what was applied beside it and what was only tried THEN a row each."""
+    table = plan.choices_table(Report(made))
+    rows = {row["name"]: row for row in table.rows}
+    assert list(rows) == ["Plan", "FP8 everywhere", "INT4 everywhere"]
+    assert rows["Plan"]["measured"].value == pytest.approx(0.18, abs=2e-3)
+    assert rows["INT4 everywhere"]["measured"] is None
+    assert rows["INT4 everywhere"]["within"] == "no"
+    assert rows["Plan"]["memory"] == pytest.approx(1 - 3 * 1024 / 10_000)
+
+
+def test_figures_are_of_what_the_plan_says(made):
+    """GIVEN a plan THEN choices in a plane with the front, and a tile for each kind in each layer."""
+    content = plan.section(Report(made))
+    figures = {figure.name: figure for figure in content.figures}
+    assert set(figures) == {"plan-front", "plan-layers"}
+    tiles = figures["plan-layers"].views[0].table
+    assert [(row["part"], row["layer"], row["precision"]) for row in tiles.rows[:2]] == [
+        ("mlp.up", 0, "FP8"), ("mlp.down", 0, "BF16"),
+    ]  # fmt: skip
+    assert set(content.tables) == {"plan", "plan-groups", "plan-prices"}

@@ -1,0 +1,146 @@
+"""A plan from beginning to end: a real model on modelled joules, its journal and its file."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+
+import energyscope
+from energyscope.errors import DataError, ModelError, RunError, UsageError
+from energyscope.loading import load_model
+from energyscope.planning.record import PlanRecord
+from energyscope.runs.store import read_journal
+from energyscope.settings.run import RunSettings
+from energyscope.stages import plan
+from energyscope.workloads import load_evaluation
+from energyscope.workloads.evaluation import halves
+
+SHORT = {"passes": 2, "window_s": 0.02, "stages": ("plan",), "max_examples": 60, "meter": "modelled"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    return energyscope.run("tiny-gpt2", **SHORT, budget="perplexity +2%", name="plan", root=root)
+
+
+def record_of(run):
+    return PlanRecord([entry for entry in read_journal(run.path) if entry.get("stage") == "plan"])
+
+
+def test_everything_that_a_plan_needs_is_journalled(run):
+    """GIVEN 16 groups at 3 precisions THEN prices of each family, the harm of each group, and whole choices."""
+    record = record_of(run)
+    assert record.precisions == ["fp32", "bf16", "int8", "int4"]
+    assert len(record.groups) == 16
+    assert len(record.priced_bytes) == 4 * 4
+    assert not record.all("not_priced")
+    assert len(record.all("harms")) == 16 * 3
+    assert all(item["sums"] is not None for item in record.all("harms"))
+    names = [tried.name for tried in record.tried]
+    assert names[:4] == ["all bf16", "all int8", "all int4", "MLP to 8 bits"]
+    assert {"random 1", "random 2", "random 3"} <= set(names)
+
+
+def test_the_document_is_what_the_journal_says(run):
+    """GIVEN the journal alone THEN the file follows from it; halves are of the same size, and disjoint."""
+    assert run.plan == json.loads(json.dumps(plan.document.document(record_of(run))))
+    assert run.plan["examples"] == [30, 30]
+    assert run.plan["verdict"] in {"saves", "keep", "over budget"}
+    assert run.document["stages"]["plan"]["state"] == "done"
+    prices = {(row["kind"], row["precision"]): row["energy_mj"]["value"] for row in run.plan["families"]}
+    assert prices["mlp.up", "int4"] > 5 * prices["mlp.up", "fp32"]  # its CPU kernel is for few rows
+
+
+def loss(model, evaluation):
+    """Return the mean loss of a token, by plain arithmetic."""
+    total, count = 0.0, 0
+    for batch in evaluation.batches:
+        with torch.no_grad():
+            logits = model(**batch).logits[:, :-1].double()
+        targets, mask = batch["input_ids"][:, 1:], batch["attention_mask"][:, 1:].bool()
+        chosen = logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0]
+        total, count = total - float(chosen[mask].sum()), count + int(mask.sum())
+    return total / count
+
+
+def test_harms_are_those_of_the_applied_layers(run):
+    """GIVEN INT4 everywhere THEN its harm is the loss that a model with those layers adds on the first half."""
+    int4 = next(choice for choice in run.plan["choices"] if choice["name"] == "all int4")
+    loaded = load_model("tiny-gpt2", device="cpu")
+    first, _ = halves(load_evaluation(loaded, max_examples=60))
+    before = loss(loaded.model, first)
+    everywhere = [{**group, "precision": "int4"} for group in run.plan["groups"]]
+    after = loss(energyscope.apply_plan(loaded.model, {**run.plan, "groups": everywhere}), first)
+    assert int4["harm"] == pytest.approx(after - before, abs=1e-6)
+    assert run.plan["baseline"] == pytest.approx(math.exp(before), rel=1e-5)
+    assert int4["memory"] < 0.4
+
+
+def test_a_plan_is_applied_elsewhere(run):
+    """GIVEN the file THEN its layers take the place of the linears of a model that is loaded anew."""
+    fresh = load_model("tiny-gpt2", device="cpu").model
+    ids = torch.arange(20)[None]
+    with torch.no_grad():
+        before = fresh(input_ids=ids).logits
+        document = {**run.plan, "groups": [{**group, "precision": "int8"} for group in run.plan["groups"]]}
+        after = energyscope.apply_plan(fresh, document)(input_ids=ids).logits
+    assert 0 < float((after - before).norm() / before.norm()) < 0.1
+    assert energyscope.apply_plan(load_model("tiny-gpt2", device="cpu").model, run.path) is not None
+
+
+def test_a_plan_for_another_model_is_refused(run, tmp_path):
+    """GIVEN another model, another type, or no plan THEN one line, and the model stays as it is."""
+    document = {**run.plan, "groups": [{**group, "precision": "int8"} for group in run.plan["groups"]]}
+    llama = load_model("tiny-llama", device="cpu").model
+    with pytest.raises(ModelError, match=r"for tiny-gpt2, and this model has no linear transformer\.h\.0"):
+        energyscope.apply_plan(llama, document)
+    half = load_model("tiny-gpt2", device="cpu", precision="bf16").model
+    with pytest.raises(ModelError, match="load it with dtype=float32"):
+        energyscope.apply_plan(half, document)
+    with pytest.raises(RunError, match="holds no plan"):
+        energyscope.apply_plan(half, _written(tmp_path / "other.json", {"a": 1}))
+    with pytest.raises(RunError, match="newer energyscope"):
+        energyscope.apply_plan(half, _written(tmp_path / "new.json", {"schema": 99}))
+    with pytest.raises(RunError, match="cannot be read as a plan"):
+        energyscope.apply_plan(half, tmp_path / "missing.json")
+
+
+def _written(path, document):
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def test_random_weights_are_judged_by_their_outputs(tmp_path):
+    """GIVEN random weights THEN random tokens and a KL budget; a budget of perplexity is refused beforehand."""
+    options = {**SHORT, "weights": "random", "plan_precisions": ("bf16",), "root": tmp_path}
+    run = energyscope.run("tiny-gpt2", **options, name="random")
+    assert (run.plan["budget"]["metric"], run.plan["data"]) == ("kl", "random tokens")
+    assert [choice["name"] for choice in run.plan["choices"]][:2] == ["plan", "all bf16"]
+    with pytest.raises(UsageError, match=r'these are random: use --budget "kl 0\.01"'):
+        RunSettings.of("tiny-gpt2", weights="random", stages=("plan",), budget="accuracy -1%").check()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"precision": "int8"}, UsageError, "quantized already"),
+        ({"plan_precisions": ("fp32",)}, UsageError, "no other precision is possible"),
+        ({"budget": "nonsense"}, UsageError, "cannot be read"),
+        ({"budget": "accuracy -1%"}, DataError, "each half of the data needs 300"),
+    ],
+)
+def test_what_cannot_be_planned_is_said_in_one_line(tmp_path, options, error, words):
+    """GIVEN a quantized model, no choice, no budget or too few data THEN one line with what to do."""
+    with pytest.raises(error, match=words):
+        energyscope.run("tiny-gpt2", **{**SHORT, **options}, name="refused", root=tmp_path)
+
+
+def test_a_budget_asks_for_a_plan():
+    """GIVEN --budget and the usual stages THEN the plan is one of them; named stages are left as they are."""
+    assert "plan" in RunSettings.of("tiny-gpt2", budget="kl 1").stages
+    assert "plan" not in RunSettings.of("tiny-gpt2").stages
+    assert RunSettings.of("tiny-gpt2", budget="kl 1", stages=("profile",)).stages == ("profile",)
