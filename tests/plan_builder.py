@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -52,20 +53,21 @@ def header(budget: str = "perplexity +0.5%", **changes: Any) -> dict[str, Any]:
     return {
         "model": "made-up", "weights": "pretrained", "budget": budget, "objective": "energy",
         "precisions": list(PRECISIONS), "left_out": {}, "groups": [asdict(group) for group in GROUPS],
-        "execution": "cuda-graph", "phase": "prefill", "batch_size": 1, "context_length": 128, "rows": 128,
+        "execution": "cuda-graph",
+        "workloads": [{"key": "prefill:1", "phase": "prefill", "batch_size": 1, "tokens": 128}],
         "data": "made up", "examples": [EXAMPLES, EXAMPLES], "baseline": 8.0, "weight_bytes": 10_000,
-        "modelled": False, "passes": 5, "seed": 0, "notes": [], **changes,
+        "modelled": False, "passes": 5, "seed": 0, **changes,
     }  # fmt: skip
 
 
-def priced(passes: int = 5) -> list[dict[str, Any]]:
+def priced(passes: int = 5, *, prices_mj: Mapping[str, tuple[float, ...]] = PRICES_MJ) -> list[dict[str, Any]]:
     """Return the entries of prices and of the harm of each group."""
     entries: list[dict[str, Any]] = []
     for family, kind in {group.family: group.kind for group in GROUPS}.items():
         for place, precision in enumerate(PRECISIONS):
             entries.append({"priced": {"family": family, "precision": precision, "bytes": 2048 >> place}})
             key = price_target(family, precision).key
-            entries += [window(PRICES, key, number, PRICES_MJ[kind][place]) for number in range(passes)]
+            entries += [window(PRICES, key, number, prices_mj[kind][place]) for number in range(passes)]
     entries += [window(PRICES, MODEL.key, number, MODEL_MJ) for number in range(passes + 1)]
     entries.append({"weights": [1.0] * EXAMPLES})
     entries += [

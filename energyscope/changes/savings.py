@@ -201,7 +201,11 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
 def _plan(run: Run) -> Iterator[Change]:
     """Yield the plan and the choices that were applied beside it, each against the model as it is."""
     document = run.plan or {}
-    for choice in document.get("choices") or []:
+    first: dict[str, Any] = {}  # of each phase: others have another batch
+    for workload in document.get("workloads") or []:
+        first.setdefault(str(workload["phase"]), workload)
+    pairs = [(phase, choice) for phase, workload in first.items() for choice in workload["choices"]]
+    for phase, choice in pairs:
         measured, held_out = choice.get("measured") or {}, choice.get("held_out") or {}
         energy = from_entry(measured.get("energy"))
         if energy is None:
@@ -211,7 +215,7 @@ def _plan(run: Run) -> Iterator[Change]:
         yield Change(
             what=PLAN if choice["name"] == PLAN else LINEARS,
             value=str(choice["name"]),
-            phase=str(document.get("phase")),
+            phase=phase,
             energy=energy,
             time=from_entry(measured.get("time")),
             grade=_worse(choice.get("quality")),

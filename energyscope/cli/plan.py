@@ -17,10 +17,10 @@ from energyscope.settings.fields import select_settings, settings_of
 from energyscope.settings.run import MOST_USED, RunSettings
 
 OF_RUN = (
-    "budget", "objective", "plan_precisions", "precision", "weights", "phase", "batch_size", "sequence_length",
-    "context_lengths", "kv_cache", "execution", "skip_modules", "data", "name", "device", "gpu_id", "whole_gpu",
-    "trust_remote_code", "meter", "watts", "passes", "target_interval", "window_s", "seed", "text_column",
-    "label_column", "max_examples", "stride", "root",
+    "budget", "objective", "workloads", "plan_precisions", "precision", "weights", "phase", "batch_size",
+    "sequence_length", "context_lengths", "kv_cache", "execution", "skip_modules", "data", "name", "device",
+    "gpu_id", "whole_gpu", "trust_remote_code", "meter", "watts", "passes", "target_interval", "window_s", "seed",
+    "text_column", "label_column", "max_examples", "stride", "root",
 )  # fmt: skip
 _HERE = frozenset({"name", "root"})  # what a run does not hand on
 
@@ -53,6 +53,7 @@ def _settings(model: str, values: Mapping[str, Any], given: Collection[str]) -> 
         *OF_RUN,
         budget={"panel": MOST_USED},
         objective={"panel": MOST_USED},
+        workloads={"panel": MOST_USED},
         plan_precisions={"panel": MOST_USED},
     ),
 )
@@ -89,8 +90,9 @@ def planned(settings: RunSettings, *, quiet: bool, as_json: bool) -> None:
         if run.plan:
             draw(lambda width: terminal.table_of(run, "plan").rich(width), console)
         draw(lambda width: terminal.answer_of(run, width), console)
-    if run.plan and run.plan["verdict"] == "over budget":
+    document = run.plan or {}
+    if any(workload["verdict"] == "over budget" for workload in document.get("workloads", ())):
         raise RunError(
-            f"the budget of {run.plan['budget']['text']} does not hold on the second half of the data: give more "
+            f"the budget of {document['budget']['text']} does not hold on the second half of the data: give more "
             "data (--data, --max-examples) or a wider --budget"
         )

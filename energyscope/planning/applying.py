@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from energyscope.errors import ModelError, RunError
+from energyscope.errors import ModelError, RunError, UsageError
 from energyscope.loading.linears import is_linear
 from energyscope.loading.options import NATIVE
 from energyscope.planning.document import SCHEMA
@@ -19,23 +19,28 @@ from energyscope.runs.schema import PLAN_JSON
 Model = TypeVar("Model", bound=nn.Module)
 
 
-def apply_plan(model: Model, plan: str | Path | Mapping[str, Any]) -> Model:
+def apply_plan(model: Model, plan: str | Path | Mapping[str, Any], workload: str | None = None) -> Model:
     """Exchange a model's linears for the layers of a plan, in place, and return the model.
 
     Args:
         model: the model of the plan as transformers loads it, on its device, in the plan's own precision.
         plan: a ``plan.json``, the run's folder that holds it, or what it holds.
+        workload: for which it is, such as ``decode:32``; None: the first that was planned for.
 
     Raises:
+        UsageError: there is no plan for this workload.
         RunError: the file cannot be read, or is of a newer version.
         ModelError: the model is another one, or a layer cannot be made here.
 
     """
     document = plan if isinstance(plan, Mapping) else _read(Path(plan))
     own, *_ = document["precisions"]
+    plans = {each["key"]: each for each in document["workloads"]}
+    if workload is not None and workload not in plans:
+        raise UsageError(f"the plan is for {', '.join(plans)}, not for {workload}")
     chosen = {
         path: group["precision"]
-        for group in document["groups"]
+        for group in plans[workload or next(iter(plans))]["groups"]
         if group["precision"] != own
         for path in group["paths"]
     }

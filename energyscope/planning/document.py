@@ -16,6 +16,7 @@ from energyscope.metering.grades import grade
 from energyscope.planning.budget import Harm
 from energyscope.planning.choice import ChoiceProblem, front
 from energyscope.planning.record import NamedChoice, PlanRecord
+from energyscope.planning.rules import everywhere
 
 SCHEMA = 1
 PLAN = "plan"
@@ -24,19 +25,15 @@ MOST_ON_FRONT = 60  # points that are written; between these there is nothing to
 Verdict = Literal["saves", "keep", "over budget"]
 
 
-def everywhere(precision: str) -> str:
-    """Return the name of the choice of one precision wherever it is possible."""
-    return f"all {precision}"
-
-
 def best_within(record: PlanRecord, limit: float) -> NamedChoice | None:
-    """Return the cheapest single precision whose measured harm stays within the limit with 95 % confidence."""
+    """Return the cheapest single precision within the limit with 95 % confidence; None where none saves."""
     singles = {everywhere(precision) for precision in record.precisions[1:]}
     problem = record.problem()
     within = [
         tried
         for tried in record.tried
         if tried.name in singles and tried.harm is not None and upper(tried.harm, record) <= limit
+        if problem.cost(record.indices(tried)) < problem.cost(problem.own)
     ]
     return min(within, key=lambda tried: problem.cost(record.indices(tried)), default=None)
 
@@ -73,23 +70,44 @@ def to_verify(record: PlanRecord) -> list[NamedChoice]:
 def document(record: PlanRecord) -> dict[str, Any] | None:
     """Return what plan.json holds; None where no choice was made.
 
-    Ratios are to the model as it is, in turn with it. Energies are mJ, times us, of a pass or step of the
-    workload; ``harm`` is in the quantity that the budget is spent in (`energyscope.planning.budget`), of the half
-    that the plan was made on, and ``held_out`` of the other. ``adopted`` is the choice that ``groups`` hold.
+    Ratios are to the model as it is, in turn with it. Energies are mJ, times us, of a pass or step of a workload;
+    ``harm`` is in the quantity that the budget is spent in (`energyscope.planning.budget`), of the half that the
+    plan was made on, and ``held_out`` of the other. ``adopted`` is the choice that ``groups`` hold. ``elsewhere``
+    is what the plan of each workload is expected to take of each other one.
     """
-    chosen = record.chosen
-    if chosen is None:
+    records = [record.at(workload["key"]) for workload in record.header.get("workloads", ())]
+    chosen = [each for each in records if each.chosen is not None]
+    if not chosen:
         return None
-    header = record.header
+    header, limit = record.header, (chosen[0].chosen or {})["limit"]
+    workloads = [_workload(each) for each in chosen]
+    return {
+        "schema": SCHEMA,
+        **{key: header[key] for key in _KEPT},
+        "budget": {**record.budget.document(), "harm": limit},
+        "left_out": [{"precision": name, "reason": why} for name, why in header["left_out"].items()],
+        "held_out_baseline": record.held_out_baseline,
+        "workloads": workloads,
+        "elsewhere": _elsewhere(chosen, workloads),
+    }
+
+
+_KEPT = (
+    "model", "weights", "objective", "precisions", "execution", "data", "examples", "baseline", "weight_bytes",
+    "modelled",
+)  # fmt: skip
+
+
+def _workload(record: PlanRecord) -> dict[str, Any]:
+    """Return the plan of one workload."""
+    chosen: Mapping[str, Any] = record.chosen or {}
     considered = _considered(record)
     choices = [_choice(record, choice, chosen["limit"]) for choice in considered]
     adopted = _adopted(choices)
     precisions = next(choice.precisions for choice in considered if choice.name == adopted["name"])
+    described = next(each for each in record.header["workloads"] if each["key"] == record.workload)
     return {
-        "schema": SCHEMA,
-        **{key: header[key] for key in _KEPT},
-        "budget": {**record.budget.document(), "harm": chosen["limit"]},
-        "left_out": [{"precision": name, "reason": why} for name, why in header["left_out"].items()],
+        **described,
         "adopted": adopted["name"],
         "verdict": _verdict(adopted),
         "groups": _groups(record, precisions),
@@ -99,14 +117,19 @@ def document(record: PlanRecord) -> dict[str, Any] | None:
         "factor": chosen["factor"],
         "nearest": _nearest(record, chosen) if adopted["expected_harm"] == 0.0 else None,
         "whole": _whole(record),
-        "held_out_baseline": record.held_out_baseline,
+        "notes": record.all("note"),
     }
 
 
-_KEPT = (
-    "model", "weights", "objective", "precisions", "execution", "phase", "batch_size", "context_length", "rows",
-    "data", "examples", "baseline", "weight_bytes", "modelled", "notes",
-)  # fmt: skip
+def _elsewhere(records: Sequence[PlanRecord], workloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return for each workload's plan what it is expected to take at every workload."""
+    plans = [[group["precision"] for group in workload["groups"]] for workload in workloads]
+    return [
+        {"plan": workload["key"], "at": record.workload, "energy": _ratio(record.predicted(plan))}
+        for workload, plan in zip(workloads, plans, strict=True)
+        for record in records
+        if len(records) > 1
+    ]
 
 
 def _considered(record: PlanRecord) -> list[NamedChoice]:

@@ -39,11 +39,18 @@ class NamedChoice:
 
 
 class PlanRecord:
-    """The entries of a plan so far."""
+    """The entries of a plan so far, as far as they concern one workload, by default the first."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self.entries = list(entries)
-        self.header: Mapping[str, Any] = self._first("header") or {}
+    def __init__(self, entries: Sequence[Entry], workload: str = "") -> None:
+        headers: list[Mapping[str, Any]] = [entry["header"] for entry in entries if "header" in entry]
+        self.header = header = headers[0] if headers else {}
+        self.workload = workload or next((each["key"] for each in header.get("workloads", ())), "")
+        self.entries = [entry for entry in entries if entry.get("workload") in {None, self.workload}]
+        self._every = entries
+
+    def at(self, workload: str) -> PlanRecord:
+        """Return the record of another workload."""
+        return PlanRecord(self._every, workload)
 
     def __bool__(self) -> bool:
         return bool(self.header)
@@ -131,9 +138,11 @@ class PlanRecord:
         table[np.isnan(table[:, 0])] = np.where(np.arange(table.shape[1]) == 0, 0.0, np.nan)  # cannot be compared
         return ChoiceProblem(table, harms, weights, seed=self.header["seed"])
 
-    def named(self, name: str, choice: Choice, harm: Harm | None = None) -> NamedChoice:
-        """Return a choice of `problem` with a name."""
-        return NamedChoice(name, tuple(self.precisions[option] for option in choice), harm)
+    def corrected(self) -> ChoiceProblem:
+        """Return the problem with harms as large as whole choices showed them to be together."""
+        known = [tried for tried in self.tried if tried.harm is not None]
+        choices = [self.indices(tried) for tried in known]
+        return self.problem().corrected(choices, [tried.harm.value for tried in known if tried.harm])
 
     def indices(self, choice: NamedChoice) -> Choice:
         """Return a named choice as `problem` has it."""

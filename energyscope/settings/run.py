@@ -208,6 +208,14 @@ class RunSettings:
         unset="perplexity +0.5%, accuracy -1%; kl 0.01 of random weights",
     )
     objective: Literal["energy", "time", "memory"] = setting("energy", "Plan: what to save.", QUALITY)
+    workloads: tuple[str, ...] = setting(
+        (),
+        "Plan: for what, with a batch size where it is another one, such as prefill,decode,decode:32.",
+        QUALITY,
+        metavar="W[,W...]",
+        unset="the run's own phase and batch",
+        lower=True,
+    )
     plan_precisions: tuple[str, ...] = setting(
         (),
         "Plan: precisions to choose from, beside the model's own.",
@@ -299,15 +307,19 @@ class RunSettings:
             raise UsageError(f"--joint {self.joint} skips layers in pairs: add skip to --methods, to compare with")
         if self.phase == "prefill" and self.context_lengths:
             raise UsageError("--context-length is for decode steps: use --phase decode or both, or leave it out")
-        self._check_budget()
+        self._check_plan()
         self.benchmark.check()
 
-    def _check_budget(self) -> None:
-        """Refuse a budget that cannot be read, or cannot be kept or broken by random weights."""
-        from energyscope.planning.budget import WITHOUT_WEIGHTS, parse_budget  # imports numpy
+    def _check_plan(self) -> None:
+        """Refuse workloads or a budget that cannot be read, or that random weights can neither keep nor break."""
+        from energyscope.planning.workloads import parse_workload
 
+        for text in self.workloads:
+            parse_workload(text)
         if "plan" not in self.stages or self.budget is None:
             return
+        from energyscope.planning.budget import WITHOUT_WEIGHTS, parse_budget  # imports numpy
+
         budget = parse_budget(self.budget)
         if self.weights == "random" and budget.metric != "kl":
             raise UsageError(

@@ -14,6 +14,11 @@ from energyscope.planning.record import PlanRecord
 from energyscope.planning.replaying import price_target
 
 
+def planned(record):
+    """Return the plan of the first workload."""
+    return document(record)["workloads"][0]
+
+
 @pytest.fixture(scope="module")
 def record():
     return PlanRecord(made.plan_entries())
@@ -82,7 +87,7 @@ def test_the_plan_and_the_best_single_precision_are_applied(record):
 
 def test_a_plan_that_saves(record):
     """GIVEN 18 % measured, and the budget kept on the other half THEN it saves, and is what is handed over."""
-    result = document(record)
+    result = planned(record)
     plan = result["choices"][0]
     assert (result["verdict"], result["adopted"], plan["name"]) == ("saves", "plan", "plan")
     assert plan["predicted"]["energy"]["value"] == pytest.approx(plan["measured"]["energy"]["value"], abs=0.005)
@@ -101,19 +106,19 @@ def test_a_plan_that_saves(record):
 
 def test_what_takes_less_is_adopted_whatever_was_predicted():
     """GIVEN a single precision that takes less than the plan in the whole model THEN it is adopted."""
-    result = document(PlanRecord(made.plan_entries(plan_mj=91.0)))
+    result = planned(PlanRecord(made.plan_entries(plan_mj=91.0)))
     assert (result["adopted"], result["verdict"]) == ("all fp8", "saves")
     assert {group["precision"] for group in result["groups"]} == {"fp8"}
 
 
 def test_a_plan_that_saves_nothing_keeps_the_model():
     """GIVEN choices that take as much as the model THEN nothing should be changed."""
-    assert document(PlanRecord(made.plan_entries(plan_mj=100.2, single_mj=101.0)))["verdict"] == "keep"
+    assert planned(PlanRecord(made.plan_entries(plan_mj=100.2, single_mj=101.0)))["verdict"] == "keep"
 
 
 def test_a_budget_broken_on_the_other_half_is_said():
     """GIVEN more harm on the other half than the budget has THEN so, however much is saved."""
-    result = document(PlanRecord(made.plan_entries(held_out=6e-3)))
+    result = planned(PlanRecord(made.plan_entries(held_out=6e-3)))
     assert result["verdict"] == "over budget"
     assert result["choices"][0]["held_out"]["holds"] is False
 
@@ -122,7 +127,7 @@ def test_a_budget_that_nothing_meets_names_the_nearest():
     """GIVEN a plan that changes nothing THEN the narrowest budget in which something saves, and how much."""
     own = ["bf16"] * len(made.GROUPS)
     entries = [{"header": made.header("perplexity +0.01%")}, *made.priced(), made.chosen(own, "perplexity +0.01%")]
-    result = document(PlanRecord(entries))
+    result = planned(PlanRecord(entries))
     assert (result["verdict"], result["adopted"]) == ("keep", "plan")
     assert result["nearest"]["budget"].startswith("perplexity +0.1")
     assert result["nearest"]["energy"]["value"] == pytest.approx(0.94, abs=3e-3)
@@ -131,3 +136,29 @@ def test_a_budget_that_nothing_meets_names_the_nearest():
 def test_without_a_choice_there_is_no_document():
     """GIVEN a plan that broke off while groups were judged THEN nothing is written."""
     assert document(PlanRecord([{"header": made.header()}, *made.priced()])) is None
+
+
+def test_each_workload_has_its_plan():
+    """GIVEN decode steps where INT4 is cheap THEN another plan, and what each takes at the other workload."""
+    workloads = [
+        {"key": "prefill:1", "phase": "prefill", "batch_size": 1, "tokens": 128},
+        {"key": "decode:1", "phase": "decode", "batch_size": 1, "tokens": 128},
+    ]
+    prefill = ["fp8", "bf16"] * 3
+    decode = ["int4", "bf16", "bf16", "bf16", "bf16", "bf16"]
+    cheap = {"mlp.up": (16.0, 12.0, 6.0), "mlp.down": (8.0, 9.0, 4.0)}
+    entries = [
+        {"header": {**made.header(), "workloads": workloads}},
+        *({"workload": "prefill:1", **entry} if "part" in entry else entry for entry in made.priced()),
+        *({"workload": "decode:1", **entry} for entry in made.priced(prices_mj=cheap) if "part" in entry),
+        {"workload": "prefill:1", **made.chosen(prefill)},
+        {"workload": "decode:1", **made.chosen(decode)},
+    ]
+    result = document(PlanRecord(entries))
+    assert [[group["precision"] for group in each["groups"]] for each in result["workloads"]] == [prefill, decode]
+    taken = {(one["plan"], one["at"]): one["energy"]["value"] for one in result["elsewhere"]}
+    expected = {
+        ("prefill:1", "prefill:1"): 0.82, ("prefill:1", "decode:1"): 0.88,
+        ("decode:1", "prefill:1"): 0.96, ("decode:1", "decode:1"): 0.90,
+    }  # fmt: skip
+    assert taken == {key: pytest.approx(value, abs=2e-3) for key, value in expected.items()}

@@ -69,7 +69,7 @@ def test_a_plan_is_the_remedy_of_a_profile(tmp_path):
 
 def test_the_table_has_every_choice(made):
     """GIVEN a plan, what was applied beside it and what was only tried THEN a row each."""
-    table = plan.choices_table(Report(made))
+    table = plan.first_plan(Report(made)).choices()
     rows = {row["name"]: row for row in table.rows}
     assert list(rows) == ["Plan", "FP8 everywhere", "INT4 everywhere"]
     assert rows["Plan"]["measured"].value == pytest.approx(0.18, abs=2e-3)

@@ -14,10 +14,11 @@ from energyscope.intervals import Interval, finite, from_entry
 from energyscope.metering.grades import INVALID
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence
-from energyscope.reporting.run import parts, plan
+from energyscope.reporting.run import parts
 from energyscope.reporting.run.changes import change_figure, change_name, precision_figure
 from energyscope.reporting.run.energy import block_figure
 from energyscope.reporting.run.method import left_out, unfinished
+from energyscope.reporting.run.plan import first_plan
 from energyscope.reporting.run.quality import rank_figure, ranking
 from energyscope.reporting.run.report import (
     DECODE,
@@ -156,7 +157,7 @@ class Answer:
             return self._of_precisions()
         subject, workload = self.subject, self.report.main
         if subject is None and self.report.run.plan:
-            return {"case": "plan", **plan.facts(self.report)}
+            return {"case": "plan", **self._plan_facts()}
         if subject is None:
             stages = self.alerts or left_out(self.report)
             return {"case": "nothing", "unfinished": stages, "modelled": self.report.modelled}
@@ -187,7 +188,7 @@ class Answer:
     def sentence(self) -> str:
         """The number that matters and its largest part."""
         if self.facts["case"] == "plan":
-            return plan.verdict(self.report)
+            return sentence("run/plan.txt.j2", facts=self.facts)
         return sentence("run/answer.txt.j2", facts=self.facts)
 
     @cached_property
@@ -273,7 +274,7 @@ class Answer:
             trust=None if self.compares and noise else trust(self.report),
             traced=self.subject is not None and self.subject.traced,
             benchmark=noise if self.compares else None,
-            alone=fmt.relative(self.subject.energy if self.subject else plan.measured(self.report)),
+            alone=fmt.relative(self.subject.energy if self.subject else self._planned),
             modelled=self.report.modelled,
             watts=self.report.watts,
         )
@@ -290,6 +291,16 @@ class Answer:
         """Return the answer for a machine."""
         texts = {"sentence": self.sentence, "idle": self.idle, "cause": self.cause}
         return {**texts, "ranking": self.ranking, "trust": self.trust}
+
+    @property
+    def _planned(self) -> Interval | None:
+        """What the plan was measured to take of what the model takes as it is."""
+        plan = first_plan(self.report)
+        return plan.measured if plan else None
+
+    def _plan_facts(self) -> dict[str, Any]:
+        plan = first_plan(self.report)
+        return plan.facts() if plan else {}
 
     def _of_precisions(self) -> dict[str, Any]:
         document, first = self.report.benchmark, winner(self.report.run)

@@ -26,61 +26,215 @@ _NAMES = {"kl": "KL divergence", "accuracy": "accuracy lost"}
 
 @RUN.section(4, "plan", "Plan", '--stages plan --budget "..."')
 def section(report: Report) -> Content | None:
-    """Return the plan with what it was compared with; None where none was made."""
+    """Return the plan of each workload with what it was compared with; None where none was made."""
     document = report.run.plan
     if not document:
         return None
-    choices = choices_table(report)
-    tables = {
-        "plan": choices,
-        "plan-groups": groups_table(document),
-        "plan-prices": prices_table(report),
-        "plan-skipped": _left_out(document),
-    }
-    figures = [_front(document, choices), _layers(document)]
-    return Content({**facts(report), "sentence": verdict(report), "file": PLAN_JSON}, figures, tables)
-
-
-def verdict(report: Report) -> str:
-    """Return in one sentence what a plan saves, or that nothing should be changed."""
-    return sentence("run/plan.txt.j2", facts=facts(report))
-
-
-def measured(report: Report) -> Interval | None:
-    """Return what the model with the plan takes of what it takes as it is; None where that was not measured."""
-    document = report.run.plan
-    return from_entry(_adopted(document)["measured"]["energy"]) if document else None
-
-
-def facts(report: Report) -> dict[str, Any]:
-    """Return what a plan's sentences say: the verdict, the budget, and the plan's own measured figures."""
-    document: Mapping[str, Any] = report.run.plan or {}
-    plan = _adopted(document)
-    counts = {name: number for name, number in plan["groups"].items() if name != document["precisions"][0]}
-    held_out = plan.get("held_out") or {}
-    energy = from_entry((plan.get("measured") or {}).get("energy"))
-    return {
-        "verdict": document["verdict"],
+    plans = [ShownPlan(report, document, workload) for workload in document["workloads"]]
+    tables = {"plan-elsewhere": elsewhere_table(document)}
+    figures = []
+    for plan in plans:
+        tables |= {f"plan{plan.suffix}": plan.choices(), f"plan-groups{plan.suffix}": plan.groups()}
+        tables |= {f"plan-prices{plan.suffix}": plan.prices()}
+        figures += [plan.front(), plan.layers()]
+    tables["plan-skipped"] = _left_out(document)
+    data = {
+        "plans": [{**plan.facts(), "sentence": plan.verdict(), "suffix": plan.suffix} for plan in plans],
+        "examples": document["examples"],
+        "random": document["weights"] == "random",
         "own": precision_name(document["precisions"][0]),
-        "budget": document["budget"]["text"],
-        "metric": document["budget"]["metric"],
-        "groups": len(document["groups"]),
-        "precisions": [f"{precision_name(name)} for {number}" for name, number in counts.items()],
-        "changed": sum(counts.values()),
-        "saved": _less(energy),
-        "predicted": _less(from_entry((plan.get("predicted") or {}).get("energy"))),
-        "change": _relative_change(document, held_out),
-        "shown": held_out.get("shown"),
-        "modelled": bool(document.get("modelled")),
-        "execution": document.get("execution"),
-        "examples": document.get("examples") or [0, 0],
-        "random": document.get("weights") == "random",
-        "name": "The plan" if plan["name"] == PLAN else choice_name(plan["name"]),
-        "is_plan": plan["name"] == PLAN,
-        "nearest": (document.get("nearest") or {}).get("budget"),
-        "nearest_saves": _less(from_entry((document.get("nearest") or {}).get("energy"))),
-        "notes": document.get("notes") or [],
+        "file": PLAN_JSON,
     }
+    return Content(data, figures, tables)
+
+
+def first_plan(report: Report) -> ShownPlan | None:
+    """Return the plan of the first workload; None where none was made."""
+    document = report.run.plan
+    return ShownPlan(report, document, document["workloads"][0]) if document else None
+
+
+class ShownPlan:
+    """The plan of one workload, as it is shown."""
+
+    def __init__(self, report: Report, document: Mapping[str, Any], workload: Mapping[str, Any]) -> None:
+        self.report = report
+        self.document = document
+        self.workload = workload
+        first = document["workloads"][0]["key"]
+        self.suffix = "" if workload["key"] == first else f"-{workload['key'].replace(':', '-')}"
+        self.adopted = next(one for one in workload["choices"] if one["name"] == workload["adopted"])
+
+    def verdict(self) -> str:
+        """Return in one sentence what a plan saves, or that nothing should be changed."""
+        return sentence("run/plan.txt.j2", facts=self.facts())
+
+    @property
+    def measured(self) -> Interval | None:
+        """What the model with the adopted choice takes of what it takes as it is."""
+        return from_entry(self.adopted["measured"]["energy"])
+
+    def facts(self) -> dict[str, Any]:
+        """Return what its sentences say: the verdict, the budget, and the adopted choice's own figures."""
+        document, adopted = self.document, self.adopted
+        own, *_ = document["precisions"]
+        counts = {name: number for name, number in adopted["groups"].items() if name != own}
+        held_out, nearest = adopted.get("held_out") or {}, self.workload.get("nearest") or {}
+        return {
+            "workload": workload_name(self.workload),
+            "several": len(document["workloads"]) > 1,
+            "verdict": self.workload["verdict"],
+            "own": precision_name(own),
+            "budget": document["budget"]["text"],
+            "metric": document["budget"]["metric"],
+            "groups": len(self.workload["groups"]),
+            "precisions": [f"{precision_name(name)} for {number}" for name, number in counts.items()],
+            "changed": sum(counts.values()),
+            "saved": _less(self.measured),
+            "predicted": _less(from_entry(adopted["predicted"]["energy"])),
+            "change": _relative_change(document, held_out),
+            "shown": held_out.get("shown"),
+            "modelled": bool(document.get("modelled")),
+            "name": "The plan" if adopted["name"] == PLAN else choice_name(adopted["name"]),
+            "is_plan": adopted["name"] == PLAN,
+            "nearest": nearest.get("budget"),
+            "nearest_saves": _less(from_entry(nearest.get("energy"))),
+            "notes": self.workload.get("notes") or [],
+        }
+
+    def choices(self) -> Table:
+        """Return every whole choice that was tried, the plan first."""
+        metric = self.document["budget"]["metric"]
+        unit = _UNITS[metric]
+        saved = "Energy saved (MODELLED)" if self.document.get("modelled") else "Energy saved"
+        harm = _harm_title(metric)
+        columns = [
+            Column("name", "Choice"),
+            Column("measured", saved, "share", "of the whole model, in turn with it; 95 % interval"),
+            Column("predicted", "Predicted", "share", "the sum of what its linears save", rank=1),
+            Column("time", "Time", "ratio", "of the whole model with it, against as it is", rank=3),
+            Column("memory", "Memory", "ratio", "of the weights", rank=2),
+            Column("harm", harm, unit, "on the half of the data that the plan is made on", rank=2),
+            Column("held_out", "On the other half", unit, "the same on data that it was not made on", rank=1),
+            Column("kl", "KL", "", "divergence of the outputs on the other half, nats", rank=4),
+            Column("within", "In the budget", hint="with 95 % confidence; of what was applied, on the other half"),
+        ]
+        return Table(
+            columns,
+            [_choice_row(one) for one in self.workload["choices"]],
+            self._title("The plan, and other choices"),
+        )
+
+    def _title(self, words: str) -> str:
+        several = len(self.document["workloads"]) > 1
+        return f"{words}: {workload_name(self.workload)}" if several else words
+
+    def groups(self) -> Table:
+        """Return the precision of every group, with what each other one would do."""
+        names = self.document["precisions"][1:]
+        columns = [
+            Column("name", "Linears", "code"),
+            Column("kind", "Kind"),
+            Column("precision", "Precision"),
+            *(
+                Column(f"harm_{name}", f"{precision_name(name)} adds", "", "harm by itself", rank=1)
+                for name in names
+            ),
+        ]
+        rows = [
+            {
+                "name": group["name"],
+                "component": group["paths"][0],
+                "kind": group["kind"],
+                "layer": group["layer"],
+                "precision": precision_name(group["precision"]),
+                **{f"harm_{name}": (group.get("harm") or {}).get(name) for name in names},
+            }
+            for group in self.workload["groups"]
+        ]
+        return Table(columns, rows, self._title("The precision of each group of linears"))
+
+    def prices(self) -> Table:
+        """Return what a group of each family takes at each precision."""
+        columns = [
+            Column("kind", "Kind"),
+            Column("precision", "Precision"),
+            Column("energy", self.report.energy_title, "mJ", "of one group, in one pass or step"),
+            Column("time", "Time", "us"),
+            Column("bytes", "Weights", "bytes", rank=2),
+            Column("groups", "Groups", "count", rank=2),
+            Column("grade", "Grade", "grade", rank=1),
+            Column("reasons", "Reasons", "reasons", rank=3),
+        ]
+        rows = [
+            {
+                "kind": family["kind"],
+                "precision": precision_name(family["precision"]),
+                "energy": from_entry(family.get("energy_mj")),
+                "time": from_entry(family.get("time_us")),
+                "bytes": family.get("bytes"),
+                "groups": family["groups"],
+                "grade": family.get("quality"),
+                "reasons": "; ".join(family.get("reasons") or []),
+            }
+            for family in self.workload["families"]
+        ]
+        return Table(columns, rows, self._title("What a group takes at each precision"))
+
+    def front(self) -> Figure:
+        """Return choices in the plane of harm and energy saved, the efficient ones as a line."""
+        choices = self.choices()
+        metric, limit = self.document["budget"]["metric"], float(self.document["budget"]["harm"])
+        columns = [
+            Column("name", "Choice"),
+            Column("harm", _harm_title(metric), _UNITS[metric]),
+            Column("saved", choices.column("measured").title, "share"),
+        ]
+        known = [row for row in choices.rows if row["saved"] is not None and row["harm"] is not None]
+        points = Table(columns, [row for row in known if row["saved"].value > _COSTLIEST])
+        efficient = [
+            {"name": "", "series": _FRONT, "line": _FRONT, "harm": point["harm"], "saved": 1 - point["energy"]}
+            for point in self.workload["front"]
+            if point["energy"] is not None
+        ]
+        chart = plane(
+            points,
+            Axis("harm", log=False, guides=[limit]),
+            Axis("saved", "Energy saved", log=False, guides=[0.0]),
+            series="series",
+            name="name",
+            lines=Table(columns, efficient),
+        )
+        caption = (
+            "Hollow: predicted only. Dashed: the budget, and nothing saved. What costs twice as much is left out."
+        )
+        title = self._title("Energy saved against what it does to predictions")
+        return Figure.of(f"plan-front{self.suffix}", title, chart, points, caption)
+
+    def layers(self) -> Figure:
+        """Return the chosen precisions by kind and layer."""
+        rows = [
+            {
+                "kind": group["kind"],
+                "part": title_of(group["kind"]),
+                "layer": group["layer"],
+                "component": group["paths"][0],
+                "precision": precision_name(group["precision"]),
+            }
+            for group in self.workload["groups"]
+            if group["layer"] is not None
+        ]
+        cells = [same[0] for same in group_by(rows, lambda row: (row["part"], row["layer"])).values()]
+        columns = [Column("part", "Kind"), Column("layer", "Layer", "count"), Column("precision", "Precision")]
+        table = Table(columns, cells, self._title("Precisions by layer"))
+        title, caption = (
+            self._title("The plan by layer"),
+            "The precision of the linears of each kind in each layer.",
+        )
+        name = f"plan-layers{self.suffix}"
+        if not cells:
+            return Figure(name, title, [])
+        return Figure.of(name, title, tiles(table, "part", "layer", "precision", title="Layer"), table, caption)
 
 
 def _less(ratio: Interval | None) -> Interval | None:
@@ -98,10 +252,10 @@ def _relative_change(document: Mapping[str, Any], held_out: Mapping[str, Any]) -
     return value / baseline - 1 if document["budget"]["relative"] else value - baseline
 
 
-def _adopted(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the choice that took the least of those that were applied and measured."""
-    adopted: Mapping[str, Any] = next(one for one in document["choices"] if one["name"] == document["adopted"])
-    return adopted
+def workload_name(workload: Mapping[str, Any]) -> str:
+    """Return a workload as it is read: ``decode, batch 32``."""
+    phase = "decode" if workload["phase"] == "decode" else "forward pass"
+    return f"{phase}, batch {workload['batch_size']}"
 
 
 def choice_name(name: str) -> str:
@@ -109,26 +263,6 @@ def choice_name(name: str) -> str:
     if name.startswith(_ALL):
         return f"{precision_name(name.removeprefix(_ALL))} everywhere"
     return name[:1].upper() + name[1:]
-
-
-def choices_table(report: Report) -> Table:
-    """Return every whole choice that was tried, the plan first."""
-    document: Mapping[str, Any] = report.run.plan or {}
-    metric = document["budget"]["metric"]
-    unit = _UNITS[metric]
-    saved = "Energy saved (MODELLED)" if document.get("modelled") else "Energy saved"
-    columns = [
-        Column("name", "Choice"),
-        Column("measured", f"{saved}", "share", "of the whole model, in turn with it; 95 % interval"),
-        Column("predicted", "Predicted", "share", "the sum of what its linears save", rank=1),
-        Column("time", "Time", "ratio", "of the whole model with it, against as it is", rank=3),
-        Column("memory", "Memory", "ratio", "of the weights", rank=2),
-        Column("harm", _harm_title(metric), unit, "on the half of the data that the plan is made on", rank=2),
-        Column("held_out", "On the other half", unit, "the same on data that the plan was not made on", rank=1),
-        Column("kl", "KL", "", "divergence of the outputs on the other half, nats", rank=4),
-        Column("within", "In the budget", hint="with 95 % confidence; of what was applied, on the other half"),
-    ]
-    return Table(columns, [_choice_row(choice) for choice in document["choices"]], "The plan, and other choices")
 
 
 def _harm_title(metric: str) -> str:
@@ -162,114 +296,22 @@ def _series(name: str) -> str:
     return "the plan" if name == PLAN else "one precision" if name.startswith(_ALL) else "another mixture"
 
 
-def groups_table(document: Mapping[str, Any]) -> Table:
-    """Return the precision of every group, with what each other one would do."""
-    names = document["precisions"][1:]
-    columns = [
-        Column("name", "Linears", "code"),
-        Column("kind", "Kind"),
-        Column("precision", "Precision"),
-        *(Column(f"harm_{name}", f"{precision_name(name)} adds", "", "harm by itself", rank=1) for name in names),
-    ]
-    rows = [
-        {
-            "name": group["name"],
-            "component": group["paths"][0],
-            "kind": group["kind"],
-            "layer": group["layer"],
-            "precision": precision_name(group["precision"]),
-            **{f"harm_{name}": (group.get("harm") or {}).get(name) for name in names},
-        }
-        for group in document["groups"]
-    ]
-    return Table(columns, rows, "The precision of each group of linears")
-
-
-def prices_table(report: Report) -> Table:
-    """Return what a group of each family takes at each precision."""
-    document: Mapping[str, Any] = report.run.plan or {}
-    columns = [
-        Column("kind", "Kind"),
-        Column("precision", "Precision"),
-        Column("energy", report.energy_title, "mJ", "of one group, in one pass or step"),
-        Column("time", "Time", "us"),
-        Column("bytes", "Weights", "bytes", rank=2),
-        Column("groups", "Groups", "count", rank=2),
-        Column("grade", "Grade", "grade", rank=1),
-        Column("reasons", "Reasons", "reasons", rank=3),
-    ]
-    rows = [
-        {
-            "kind": family["kind"],
-            "precision": precision_name(family["precision"]),
-            "energy": from_entry(family.get("energy_mj")),
-            "time": from_entry(family.get("time_us")),
-            "bytes": family.get("bytes"),
-            "groups": family["groups"],
-            "grade": family.get("quality"),
-            "reasons": "; ".join(family.get("reasons") or []),
-        }
-        for family in document["families"]
-    ]
-    return Table(columns, rows, "What a group takes at each precision")
-
-
 def _left_out(document: Mapping[str, Any]) -> Table:
     columns = [Column("precision", "Not possible"), Column("reason", "Why", "reasons")]
     rows = [{**entry, "precision": precision_name(entry["precision"])} for entry in document.get("left_out") or []]
     return Table(columns, rows, "Precisions that are not possible here")
 
 
-def _front(document: Mapping[str, Any], choices: Table) -> Figure:
-    """Return choices in the plane of harm and energy saved, the efficient ones as a line, the budget dashed."""
-    metric, limit = document["budget"]["metric"], float(document["budget"]["harm"])
+def elsewhere_table(document: Mapping[str, Any]) -> Table:
+    """Return what the plan of each workload is expected to save at every workload."""
+    names = {workload["key"]: workload_name(workload) for workload in document["workloads"]}
     columns = [
-        Column("name", "Choice"),
-        Column("harm", _harm_title(metric), _UNITS[metric]),
-        Column("saved", choices.column("measured").title, "share"),
+        Column("plan", "Plan for"),
+        *(Column(key.replace(":", "_"), f"saves: {name}", "share", "predicted") for key, name in names.items()),
     ]
-    known = [row for row in choices.rows if row["saved"] is not None and row["harm"] is not None]
-    points = Table(columns, [row for row in known if row["saved"].value > _COSTLIEST])
-    line = Table(
-        columns,
-        [
-            {"name": "", "series": _FRONT, "line": _FRONT, "harm": point["harm"], "saved": 1 - point["energy"]}
-            for point in document["front"]
-            if point["energy"] is not None
-        ],
-    )
-    chart = plane(
-        points,
-        Axis("harm", log=False, guides=[limit]),
-        Axis("saved", "Energy saved", log=False, guides=[0.0]),
-        series="series",
-        name="name",
-        lines=line,
-    )
-    caption = (
-        "Hollow: predicted only. Dashed: the budget, and nothing saved. What costs twice as much is left out."
-    )
-    return Figure.of("plan-front", "Energy saved against what it does to predictions", chart, points, caption)
-
-
-def _layers(document: Mapping[str, Any]) -> Figure:
-    """Return the chosen precisions by kind and layer."""
+    found = {(one["plan"], one["at"]): _less(from_entry(one["energy"])) for one in document["elsewhere"]}
     rows = [
-        {
-            "kind": group["kind"],
-            "part": title_of(group["kind"]),
-            "layer": group["layer"],
-            "component": group["paths"][0],
-            "precision": precision_name(group["precision"]),
-        }
-        for group in document["groups"]
-        if group["layer"] is not None
+        {"plan": name, **{at.replace(":", "_"): found.get((key, at)) for at in names}}
+        for key, name in names.items()
     ]
-    cells = [same[0] for same in group_by(rows, lambda row: (row["part"], row["layer"])).values()]
-    columns = [Column("part", "Kind"), Column("layer", "Layer", "count"), Column("precision", "Precision")]
-    table = Table(columns, cells, "Precisions by layer")
-    chart = tiles(table, "part", "layer", "precision", title="Layer")
-    caption = "The precision that the plan gives to the linears of each kind in each layer."
-    views = [chart] if cells else []
-    figure = Figure.of("plan-layers", "The plan by layer", chart, table, caption)
-    return figure if views else Figure("plan-layers", "The plan by layer", [])
+    return Table(columns, rows if found else [], "What one plan saves at other workloads, predicted")

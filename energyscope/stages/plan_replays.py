@@ -1,0 +1,140 @@
+"""What a plan replays: groups of linears at each precision, and the whole model with choices applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from energyscope.benchmarking.memory import release
+from energyscope.errors import ModelError
+from energyscope.failures import first_line
+from energyscope.grouping import group_by
+from energyscope.loading import LoadedModel
+from energyscope.metering.group import MeterGroup
+from energyscope.planning.groups import LinearGroup
+from energyscope.planning.record import PRICES, VERIFY
+from energyscope.planning.replaying import MODEL, PlanSetup, applied_target, middle, price_target, tree_of
+from energyscope.planning.workloads import PlanWorkload
+from energyscope.progress import Progress
+from energyscope.reasons import Reason, reason
+from energyscope.replay.replayer import Replayer
+from energyscope.replay.rotation import l2_bytes
+from energyscope.replay.targets import Target
+from energyscope.settings.run import RunSettings
+from energyscope.stages.context import Context
+from energyscope.stages.instruments import Instruments
+from energyscope.stages.phases import PhasePlan, workload_of
+from energyscope.stages.preparing import prompt_of
+from energyscope.stages.profile import captures_of
+from energyscope.stages.sampling_budget import REWARM_S, SamplingBudget
+from energyscope.stages.sampling_interval import sampling_interval
+from energyscope.stages.session import Session
+from energyscope.workloads import Workload
+
+PRICING, VERIFYING = "plan: prices", "plan: verification"
+VERIFY_PASSES = 7
+
+Keep = Callable[[Mapping[str, Any]], None]
+Layers = Mapping[str, nn.Module]
+
+
+def made(workload: PlanWorkload, context: Context) -> Workload:
+    """Return the inputs of a workload, on the device.
+
+    Raises:
+        UsageError: the model generates no text, or has no positions for it.
+
+    """
+    settings = replace(context.settings, batch_size=workload.batch_size)
+    length = next(iter(settings.context_lengths), None) if workload.phase == "decode" else None
+    prompt = prompt_of(context.loaded, context.evaluation, settings)
+    return workload_of(
+        PhasePlan(workload.phase, length, "kinds"), context.loaded, prompt, settings, context.evaluation
+    )
+
+
+class PlanReplays:
+    """Measures on one model; ``keep`` gets every entry with the workload that it is of."""
+
+    def __init__(self, context: Context, meter: MeterGroup, keep: Keep, groups: Sequence[LinearGroup]) -> None:
+        self.settings: RunSettings = context.settings
+        self.loaded: LoadedModel = context.loaded
+        self.progress: Progress = context.progress
+        self.meter = meter
+        self.groups = groups
+        self._keep = keep
+
+    def price(self, workload: Workload, key: str, precisions: Sequence[str]) -> list[Reason]:
+        """Measure what a group of each family takes at each precision, beside the whole model.
+
+        Returns what is to be known of the inputs.
+        """
+        targets = [MODEL]
+        with self._setup(workload) as (setup, notes):
+            for family, groups in self._families().items():
+                for precision in precisions:
+                    self.progress(PRICING, f"setting up {family} in {precision}", 0, 1)
+                    priced = {"family": family, "precision": precision}
+                    try:
+                        size = setup.price(groups, precision, own=precision == self.loaded.precision)
+                    except ModelError as error:
+                        why = reason("failed", error=first_line(error))
+                        self._keep({"workload": key, "not_priced": {**priced, "reason": why}})
+                    else:
+                        self._keep({"workload": key, "priced": {**priced, "bytes": size}})
+                        targets.append(price_target(family, precision))
+            self._run(setup, key, PRICES, targets)
+        return notes
+
+    def verify(self, workload: Workload, key: str, choices: Mapping[str, Layers]) -> None:
+        """Measure the whole model with each of the choices, by name, in turn with the model as it is."""
+        with self._setup(workload) as (setup, _):
+            for name, layers in choices.items():
+                setup.apply(name, layers)
+            self._run(setup, key, VERIFY, [MODEL, *map(applied_target, choices)])
+
+    def _families(self) -> dict[str, list[LinearGroup]]:
+        return group_by(self.groups, lambda group: group.family)
+
+    @contextmanager
+    def _setup(self, workload: Workload) -> Iterator[tuple[PlanSetup, list[Reason]]]:
+        model, execution = self.loaded.model, self.settings.executions[0]
+        tree = tree_of(model, [middle(groups) for groups in self._families().values()])
+        captures, notes = captures_of(tree, workload.inputs, self.loaded, execution)
+        setup = PlanSetup(tree, captures, l2_bytes(self.loaded.device))
+        try:
+            yield setup, notes
+        finally:
+            setup.clear()
+            release(self.loaded.device)
+
+    def _run(self, setup: PlanSetup, key: str, part: str, targets: Sequence[Target]) -> None:
+        settings, execution = self.settings, self.settings.executions[0]
+        pricing = part == PRICES
+        instruments = Instruments(
+            setup,
+            Replayer(self.loaded.device, execution),
+            self.meter,
+            sampling_s=sampling_interval(self.meter, self.loaded.device, progress=self.progress),
+            eager=execution == "eager",
+        )
+        budget = SamplingBudget(
+            settings.passes if pricing else max(VERIFY_PASSES, settings.passes),
+            settings.target_interval,
+            None,
+            settings.window_s,
+            phases=2 if pricing else 1,  # brief: so many targets have their first windows only
+            preheat_s=SamplingBudget.preheat_s if pricing else REWARM_S,
+        )
+        session = Session(
+            instruments,
+            budget,
+            lambda entry: self._keep({"workload": key, "part": part, **entry}),
+            seed=settings.seed,
+            stage=PRICING if pricing else VERIFYING,
+        )
+        session.run(targets, self.progress)
