@@ -74,7 +74,7 @@ class Change:
 
 def changes(run: Run) -> list[Change]:
     """Return every change that a run measured, the largest saving first, what is unclear last."""
-    measured = [*_alternatives(run), *_executions(run), *_precisions(run), *_plan(run)]
+    measured = [*_alternatives(run, run.alternatives or {}), *_executions(run), *_precisions(run), *_plan(run)]
     return sorted(measured, key=lambda change: (change.verdict == "unclear", change.energy.value))
 
 
@@ -92,9 +92,15 @@ def winner(run: Run) -> Change | None:
     return min(saving, key=lambda change: change.energy.value, default=None)
 
 
-def _alternatives(run: Run) -> Iterator[Change]:
+def levers(run: Run) -> list[Change]:
+    """Return what was measured with the plan of the first workload applied, the largest saving first."""
+    workloads: list[Row] = (run.plan or {}).get("workloads") or []
+    measured = _alternatives(run, (workloads[0].get("levers") if workloads else None) or {})
+    return sorted(measured, key=lambda change: (change.verdict == "unclear", change.energy.value))
+
+
+def _alternatives(run: Run, document: Mapping[str, Any]) -> Iterator[Change]:
     """Yield the alternatives of each phase, but other contexts, which are other work."""
-    document = run.alternatives or {}
     rows = [row for row in document.get("rows") or [] if isinstance(row, Mapping)]
     bases = {row.get("phase"): row for row in rows if row.get("what") == "base"}
     for row in rows:

@@ -17,7 +17,7 @@ from energyscope.settings.fields import select_settings, settings_of
 from energyscope.settings.run import MOST_USED, RunSettings
 
 OF_RUN = (
-    "budget", "objective", "workloads", "plan_precisions", "precision", "weights", "phase", "batch_size",
+    "budget", "objective", "workloads", "levers", "plan_precisions", "precision", "weights", "phase", "batch_size",
     "sequence_length", "context_lengths", "kv_cache", "execution", "skip_modules", "data", "name", "device",
     "gpu_id", "whole_gpu", "trust_remote_code", "meter", "watts", "passes", "target_interval", "window_s", "seed",
     "text_column", "label_column", "max_examples", "stride", "root",

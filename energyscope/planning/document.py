@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from energyscope.accounting.measured import Total
+from energyscope.changes.document import document as alternatives_document
 from energyscope.impact.metrics import bootstrap
 from energyscope.intervals import Interval, serialize
 from energyscope.metering.grades import grade
@@ -117,8 +118,14 @@ def _workload(record: PlanRecord) -> dict[str, Any]:
         "factor": chosen["factor"],
         "nearest": _nearest(record, chosen) if adopted["expected_harm"] == 0.0 else None,
         "whole": _whole(record),
+        "levers": _levers(record),
         "notes": record.all("note"),
     }
+
+
+def _levers(record: PlanRecord) -> dict[str, Any] | None:
+    """Return what else was measured with the adopted choice, as alternatives.json holds it; None where nothing."""
+    return alternatives_document(record.all("lever"))
 
 
 def _elsewhere(records: Sequence[PlanRecord], workloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -216,6 +216,7 @@ class RunSettings:
         unset="the run's own phase and batch",
         lower=True,
     )
+    levers: bool = setting(True, "Plan: also measure what else saves energy with it.", QUALITY)
     plan_precisions: tuple[str, ...] = setting(
         (),
         "Plan: precisions to choose from, beside the model's own.",

@@ -162,6 +162,7 @@ class Planner:
             self._choose(judge, workload)
         del judge
         self._verify(second)
+        self._levers()
 
     def _header(self, judge: Judge, parts: tuple[Evaluation, Evaluation]) -> dict[str, Any]:
         settings = self.settings
@@ -305,6 +306,16 @@ class Planner:
             if choices:
                 layers_of = {one.name: self._layers(self._by_group(one.precisions)) for one in choices}
                 self.replays.verify(made(workload, self.context), workload.key, layers_of)
+
+    def _levers(self) -> None:
+        """Measure what else saves energy of the first workload with the choice that was adopted, if that saves."""
+        workload = self.workloads[0]
+        result = document.document(self.record())
+        plan = result["workloads"][0] if result else None
+        if not self.settings.levers or plan is None or plan["verdict"] != "saves":
+            return
+        precisions = {group["name"]: group["precision"] for group in plan["groups"]}
+        self.replays.levers(workload, self.context, self._layers(precisions))
 
     def _held_out(self, outcomes: Outcomes) -> dict[str, Any]:
         harm = self.budget.harm(outcomes)

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from torch import nn
-
 from energyscope.benchmarking.memory import release
 from energyscope.errors import ModelError
 from energyscope.failures import first_line
@@ -16,6 +14,7 @@ from energyscope.grouping import group_by
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.planning.groups import LinearGroup
+from energyscope.planning.layers import Layers, exchanged
 from energyscope.planning.record import PRICES, VERIFY
 from energyscope.planning.replaying import MODEL, PlanSetup, applied_target, middle, price_target, tree_of
 from energyscope.planning.workloads import PlanWorkload
@@ -25,6 +24,7 @@ from energyscope.replay.replayer import Replayer
 from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.targets import Target
 from energyscope.settings.run import RunSettings
+from energyscope.stages.alternatives import AlternativesSettings, alternatives
 from energyscope.stages.context import Context
 from energyscope.stages.instruments import Instruments
 from energyscope.stages.phases import PhasePlan, workload_of
@@ -39,7 +39,6 @@ PRICING, VERIFYING = "plan: prices", "plan: verification"
 VERIFY_PASSES = 7
 
 Keep = Callable[[Mapping[str, Any]], None]
-Layers = Mapping[str, nn.Module]
 
 
 def made(workload: PlanWorkload, context: Context) -> Workload:
@@ -96,6 +95,35 @@ class PlanReplays:
             for name, layers in choices.items():
                 setup.apply(name, layers)
             self._run(setup, key, VERIFY, [MODEL, *map(applied_target, choices)])
+
+    def levers(self, workload: PlanWorkload, context: Context, layers: Layers) -> None:
+        """Measure what else saves energy once a choice is applied: each alternative to the run's setting.
+
+        What helps a model by itself need not help it then: a product that is cheaper leaves less to save.
+        """
+        settings = self.settings
+        chosen = AlternativesSettings(
+            passes=settings.passes, seed=settings.seed, window_s=settings.window_s, new_tokens=settings.new_tokens
+        )
+        run = replace(settings, batch_size=workload.batch_size)
+
+        def keep(entry: Mapping[str, Any]) -> None:
+            self._keep({"workload": workload.key, "lever": {**entry}})
+
+        with exchanged(self.loaded.model, layers):
+            alternatives(
+                self.loaded,
+                prompt_of(self.loaded, context.evaluation, run),
+                self.meter,
+                chosen,
+                execution=settings.executions[0],
+                kv_cache=settings.kv_cache,
+                batch_size=workload.batch_size,
+                context_length=next(iter(settings.context_lengths), None),
+                evaluation=context.evaluation,
+                journal=keep,
+                progress=self.progress,
+            )
 
     def _families(self) -> dict[str, list[LinearGroup]]:
         return group_by(self.groups, lambda group: group.family)

@@ -46,7 +46,7 @@ def test_a_triggered_run_below_the_tick_still_makes_a_report(machine, tmp_path):
     states = {name: entry["state"] for name, entry in run.document["stages"].items()}
     assert states == {
         **dict.fromkeys(("load", "profile", "ablate", "correlate", "report"), "done"),
-        **dict.fromkeys(("benchmark", "generate", "alternatives"), "skipped"),
+        **dict.fromkeys(("benchmark", "generate", "alternatives", "plan"), "skipped"),
     }  # fmt: skip
     assert run.energy["energy_mj"].isna().all()
     assert run.energy["time_us"].notna().all()

@@ -23,7 +23,7 @@ from energyscope.settings.run import RunSettings
         ({"sampling": "triggered", "phase": "decode"}, "--phase decode is for replay"),
         ({"execution": "cuda-grape"}, "did you mean 'cuda-graph'"),
         ({"meter": "nvlm"}, "did you mean 'nvml'"),
-        ({"stages": ("profile", "plan")}, "--stages"),
+        ({"stages": ("profile", "planning")}, "--stages"),
         ({"methods": ("zeros",)}, "did you mean 'zero'"),
         ({"passes": 0}, "1 or more"),
         ({"batch_size": 0}, "1 or more"),

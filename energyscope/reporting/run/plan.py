@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from energyscope.changes.savings import levers
 from energyscope.grouping import group_by
 from energyscope.intervals import Interval, finite, from_entry
 from energyscope.reporting.charts.grid import tiles
@@ -18,7 +19,7 @@ from energyscope.runs.schema import PLAN_JSON
 
 PLAN = "plan"
 _ALL = "all "
-_FRONT = "best predicted"
+_FRONT = "front"
 _COSTLIEST = -1.0  # energy saved, of what still has room on a chart
 _UNITS = {"perplexity": "", "loss": "", "kl": "", "accuracy": "share"}
 _NAMES = {"kl": "KL divergence", "accuracy": "accuracy lost"}
@@ -37,6 +38,7 @@ def section(report: Report) -> Content | None:
         tables |= {f"plan{plan.suffix}": plan.choices(), f"plan-groups{plan.suffix}": plan.groups()}
         tables |= {f"plan-prices{plan.suffix}": plan.prices()}
         figures += [plan.front(), plan.layers()]
+    tables["plan-levers"] = levers_table(report)
     tables["plan-skipped"] = _left_out(document)
     data = {
         "plans": [{**plan.facts(), "sentence": plan.verdict(), "suffix": plan.suffix} for plan in plans],
@@ -67,7 +69,7 @@ class ShownPlan:
 
     def verdict(self) -> str:
         """Return in one sentence what a plan saves, or that nothing should be changed."""
-        return sentence("run/plan.txt.j2", facts=self.facts())
+        return sentence("run/plan.txt.j2", facts={**self.facts(), "several": False})  # a heading names it
 
     @property
     def measured(self) -> Interval | None:
@@ -206,9 +208,9 @@ class ShownPlan:
             lines=Table(columns, efficient),
         )
         caption = (
-            "Hollow: predicted only. Dashed: the budget, and nothing saved. What costs twice as much is left out."
+            "Line: best predicted. Hollow: not applied. Dashed: the budget. What costs twice as much is left out."
         )
-        title = self._title("Energy saved against what it does to predictions")
+        title = "Energy saved against what it does to predictions"
         return Figure.of(f"plan-front{self.suffix}", title, chart, points, caption)
 
     def layers(self) -> Figure:
@@ -227,10 +229,7 @@ class ShownPlan:
         cells = [same[0] for same in group_by(rows, lambda row: (row["part"], row["layer"])).values()]
         columns = [Column("part", "Kind"), Column("layer", "Layer", "count"), Column("precision", "Precision")]
         table = Table(columns, cells, self._title("Precisions by layer"))
-        title, caption = (
-            self._title("The plan by layer"),
-            "The precision of the linears of each kind in each layer.",
-        )
+        title, caption = "The plan by layer", "The precision of the linears of each kind in each layer."
         name = f"plan-layers{self.suffix}"
         if not cells:
             return Figure(name, title, [])
@@ -293,13 +292,35 @@ def _choice_row(choice: Mapping[str, Any]) -> Row:
 
 
 def _series(name: str) -> str:
-    return "the plan" if name == PLAN else "one precision" if name.startswith(_ALL) else "another mixture"
+    return "plan" if name == PLAN else "single" if name.startswith(_ALL) else "mixture"
 
 
 def _left_out(document: Mapping[str, Any]) -> Table:
     columns = [Column("precision", "Not possible"), Column("reason", "Why", "reasons")]
     rows = [{**entry, "precision": precision_name(entry["precision"])} for entry in document.get("left_out") or []]
     return Table(columns, rows, "Precisions that are not possible here")
+
+
+def levers_table(report: Report) -> Table:
+    """Return what else saves energy with the plan applied; empty where that was not measured."""
+    columns = [
+        Column("change", "With the plan"),
+        Column("phase", "Phase"),
+        Column("saved", "Energy saved", "share", "of the same work, against the plan alone"),
+        Column("time", "Time", "ratio", rank=1),
+        Column("confidence", "Confidence", hint="clear: the interval excludes no change"),
+    ]
+    rows = [
+        {
+            "change": f"{change.what.replace('_', ' ')} {change.value}",
+            "phase": change.phase,
+            "saved": change.saved,
+            "time": change.time,
+            "confidence": "MODELLED" if change.modelled else "unclear" if change.verdict == "unclear" else "clear",
+        }
+        for change in levers(report.run)
+    ]
+    return Table(columns, rows, "What else saves energy, with the plan applied")
 
 
 def elsewhere_table(document: Mapping[str, Any]) -> Table:

@@ -9,12 +9,13 @@ import pytest
 import torch
 
 import energyscope
+from energyscope.changes.savings import levers
 from energyscope.errors import DataError, ModelError, RunError, UsageError
 from energyscope.loading import load_model
 from energyscope.planning.record import PlanRecord
 from energyscope.runs.store import read_journal
 from energyscope.settings.run import RunSettings
-from energyscope.stages import plan
+from energyscope.stages import plan, plan_replays
 from energyscope.workloads import load_evaluation
 from energyscope.workloads.evaluation import halves
 
@@ -155,6 +156,30 @@ def test_every_workload_has_prices_and_a_plan(tmp_path):
     assert len({plan["families"][0]["energy_mj"]["value"] for plan in plans}) == 3
     assert len(run.plan["elsewhere"]) == 9
     assert len(record_of(run).all("harms")) == 20  # predictions know of no workload
+
+
+def test_levers_are_measured_with_the_layers_in_place(tmp_path, monkeypatch):
+    """GIVEN a choice that is said to save THEN other batches are measured with it; the model is as it was then."""
+    seen = []
+    monkeypatch.setattr(plan.document, "_verdict", lambda _: "saves")
+    monkeypatch.setattr(
+        plan.document, "_adopted", lambda choices: next(c for c in choices if c["name"] == "all bf16")
+    )
+    inner = plan_replays.alternatives
+
+    def watched(loaded, *args, **options):
+        seen.append([path for path, module in loaded.model.named_modules() if "forward" in vars(module)])
+        inner(loaded, *args, **options)
+
+    monkeypatch.setattr(plan_replays, "alternatives", watched)
+    options = {**SHORT, "plan_precisions": ("bf16",), "phase": "prefill", "root": tmp_path}
+    run = energyscope.run("tiny-gpt2", **options, budget="perplexity +50%", name="levers")
+    assert len(seen[0]) == 16  # every linear of the four layers
+    rows = first(run)["levers"]["rows"]
+    assert {(row["what"], row["value"]) for row in rows} >= {("base", "base"), ("batch_size", "4")}
+    found = levers(run)
+    assert {change.what for change in found} >= {"batch_size"}
+    assert all(change.modelled for change in found)
 
 
 @pytest.mark.parametrize(
