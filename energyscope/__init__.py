@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from energyscope.comparison.compare import compare
     from energyscope.loading import load_model
     from energyscope.planning.applying import apply_plan
+    from energyscope.planning.exporting import export_plan
     from energyscope.runs.store import load_run
     from energyscope.stages.run import run
     from energyscope.workloads import load_evaluation, profile_inputs
@@ -23,6 +24,7 @@ _HOMES = {
     "apply_plan": "energyscope.planning.applying",
     "compare": "energyscope.comparison.compare",
     "compute_energy": "energyscope.blocks",
+    "export_plan": "energyscope.planning.exporting",
     "load_evaluation": "energyscope.workloads",
     "load_model": "energyscope.loading",
     "load_run": "energyscope.runs.store",
@@ -37,6 +39,7 @@ __all__ = [
     "apply_plan",
     "compare",
     "compute_energy",
+    "export_plan",
     "load_evaluation",
     "load_model",
     "load_run",

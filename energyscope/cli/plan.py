@@ -20,9 +20,9 @@ OF_RUN = (
     "budget", "objective", "workloads", "levers", "plan_precisions", "precision", "weights", "phase", "batch_size",
     "sequence_length", "context_lengths", "kv_cache", "execution", "skip_modules", "data", "name", "device",
     "gpu_id", "whole_gpu", "trust_remote_code", "meter", "watts", "passes", "target_interval", "window_s", "seed",
-    "text_column", "label_column", "max_examples", "stride", "root",
+    "text_column", "label_column", "max_examples", "stride", "root", "export",
 )  # fmt: skip
-_HERE = frozenset({"name", "root"})  # what a run does not hand on
+_HERE = frozenset({"name", "root", "export"})  # what a run does not hand on
 
 
 def _settings(model: str, values: Mapping[str, Any], given: Collection[str]) -> RunSettings:

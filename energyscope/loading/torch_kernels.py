@@ -1,8 +1,10 @@
 """Quantized linears by PyTorch's own kernels: FP8 with a scale for each row, INT4 with one for each group.
 
     fp8    weights and inputs in float8 (e4m3); a scale for each output of a weight, and one for each token
-    int4   weights in 4 bits, with a scale and an offset for each group of 128 inputs (64 or 32 where 128 does not
-           divide a layer's); inputs and products in BF16
+    int4   weights in 4 bits, with a scale for each group of 128 inputs (64 or 32 where 128 does not divide a
+           layer's); inputs and products in BF16
+
+Values and scales are as compressed-tensors checkpoints hold them.
 
 Nothing is installed for them. On a GPU one kernel rounds inputs to FP8 (`fp8_kernel`): several would take more
 than the product saves.
@@ -35,7 +37,7 @@ IMPLEMENTATIONS = {"fp8": "PyTorch FP8 per row", "int4": "PyTorch INT4 in groups
 FP8 = torch.float8_e4m3fn
 _FP8_LARGEST = float(torch.finfo(FP8).max)
 _INT4_LEVELS = 15
-_INT4_MIDDLE = 8  # kernels restore (code - 8) x scale + offset
+_INT4_MIDDLE = 8  # the code of 0
 _TILES = (8, 4, 2)  # of 16 inputs, that a GPU's kernel takes at once; it packs weights by them
 _TRIED = 256  # outputs and inputs of the layer by which a device is tried
 _TINY = 1e-12
@@ -92,13 +94,14 @@ class Fp8Linear(QuantizedLinear):
     """
 
     @staticmethod
-    def packed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:  # noqa: ARG004 - the contract's
-        values, scales = fp8_rows(weight)
+    def packed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        values, scales = fp8_weight(weight, dtype)
         return values, scales.T.contiguous()
 
     @staticmethod
-    def restored(weight: Tensor, dtype: torch.dtype) -> Tensor:  # noqa: ARG004 - the contract's
-        return Fp8Linear.rounded(weight)
+    def restored(weight: Tensor, dtype: torch.dtype) -> Tensor:
+        values, scales = fp8_weight(weight, dtype)
+        return values.float() * scales
 
     @staticmethod
     def rounded(inputs: Tensor) -> Tensor:
@@ -119,11 +122,11 @@ class Fp8Linear(QuantizedLinear):
 
 
 class Int4Linear(QuantizedLinear):
-    """Weights in 4 bits: 16 levels between the least and the largest of each group of inputs."""
+    """Weights in 4 bits: 16 levels of each group of inputs, -8 to 7 times its scale."""
 
     @staticmethod
     def packed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        codes, scales, offsets = _int4_groups(weight, dtype)
+        codes, scales = int4_groups(weight, dtype)
         codes, aten = codes.flatten(1).int(), torch.ops.aten
         if weight.device.type == "cpu":
             packed = aten._convert_weight_to_int4pack_for_cpu(codes, 1)  # noqa: SLF001 - there is no public one
@@ -131,13 +134,13 @@ class Int4Linear(QuantizedLinear):
             pairs = (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8)
             tiles = next(number for number in _TILES if weight.shape[1] % (16 * number) == 0)
             packed = aten._convert_weight_to_int4pack(pairs, tiles)  # noqa: SLF001
+        offsets = torch.zeros_like(scales)  # which kernels add
         return packed, torch.stack([scales, offsets], dim=-1).transpose(0, 1).contiguous()
 
     @staticmethod
     def restored(weight: Tensor, dtype: torch.dtype) -> Tensor:
-        codes, scales, offsets = _int4_groups(weight, dtype)
-        groups = (codes - _INT4_MIDDLE) * scales.float()[..., None] + offsets.float()[..., None]
-        return groups.flatten(1)
+        codes, scales = int4_groups(weight, dtype)
+        return ((codes - _INT4_MIDDLE) * scales.float()[..., None]).flatten(1)
 
     def product(self, rows: Tensor) -> Tensor:
         aten = torch.ops.aten
@@ -156,6 +159,14 @@ def fp8_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     return (values / scales).to(FP8), scales
 
 
+def fp8_weight(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return a weight (out, in) in FP8, and the scale of each output (out, 1); of BF16 weights, in BF16."""
+    _, scales = fp8_rows(weight)
+    if dtype is torch.bfloat16:
+        scales = scales.to(dtype).float()
+    return (weight.float() / scales).clamp(-_FP8_LARGEST, _FP8_LARGEST).to(FP8), scales
+
+
 @functools.cache
 def _fp8_rows_on(device: str) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """Return what rounds inputs (n, in) on a type of device."""
@@ -166,17 +177,17 @@ def _fp8_rows_on(device: str) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     return fused
 
 
-def _int4_groups(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Return codes (out, groups, inputs) of a float32 weight (out, in), and its groups' scales and offsets.
+def int4_groups(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return codes (out, groups, inputs) of a float32 weight (out, in), and its groups' scales (out, groups).
 
-    These are in ``dtype``, and codes are those of them as they are stored.
+    A code, 0 to 15 in float32, stands for (code - 8) x scale. Scales are in ``dtype``, and codes are those of them
+    as they are stored.
     """
     groups = weight.reshape(len(weight), -1, group_of(weight.shape[1]))
-    least, largest = groups.amin(dim=2), groups.amax(dim=2)
-    scales = ((largest - least) / _INT4_LEVELS).clamp(min=torch.finfo(dtype).tiny).to(dtype)
-    offsets = (least + _INT4_MIDDLE * scales.float()).to(dtype)
-    codes = (groups - offsets.float()[..., None]) / scales.float()[..., None] + _INT4_MIDDLE
-    return codes.round().clamp(0, _INT4_LEVELS), scales, offsets
+    most = torch.maximum(groups.amax(dim=2) / (_INT4_LEVELS - _INT4_MIDDLE), -groups.amin(dim=2) / _INT4_MIDDLE)
+    scales = most.clamp(min=torch.finfo(dtype).tiny).to(dtype)
+    codes = groups / scales.float()[..., None] + _INT4_MIDDLE
+    return codes.round().clamp(0, _INT4_LEVELS), scales
 
 
 def torch_linear(module: Any, precision: str, path: str = "") -> QuantizedLinear:

@@ -33,13 +33,23 @@ def apply_plan(model: Model, plan: str | Path | Mapping[str, Any], workload: str
         ModelError: the model is another one, or a layer cannot be made here.
 
     """
+    chosen = precisions_of(model, plan, workload)
+    layers = {path: layer_in(model.get_submodule(path), precision, path) for path, precision in chosen.items()}
+    exchange(model, layers)
+    return model
+
+
+def precisions_of(
+    model: nn.Module, plan: str | Path | Mapping[str, Any], workload: str | None = None
+) -> dict[str, str]:
+    """Return the precision of each linear that a plan changes, by its path; see `apply_plan` for the errors."""
     document = plan if isinstance(plan, Mapping) else _read(Path(plan))
     own, *_ = document["precisions"]
     plans = {each["key"]: each for each in document["workloads"]}
     if workload is not None and workload not in plans:
         raise UsageError(f"the plan is for {', '.join(plans)}, not for {workload}")
     chosen = {
-        path: group["precision"]
+        path: str(group["precision"])
         for group in plans[workload or next(iter(plans))]["groups"]
         if group["precision"] != own
         for path in group["paths"]
@@ -54,8 +64,7 @@ def apply_plan(model: Model, plan: str | Path | Mapping[str, Any], workload: str
             raise ModelError(
                 f"the plan is for a model in {own}, and {path} is {dtype}: load it with dtype={NATIVE[own]}"
             )
-    exchange(model, {path: layer_in(modules[path], precision, path) for path, precision in chosen.items()})
-    return model
+    return chosen
 
 
 def _read(path: Path) -> dict[str, Any]:

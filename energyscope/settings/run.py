@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from energyscope.adapters import Granularity
 from energyscope.errors import UsageError, did_you_mean
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS
-from energyscope.loading.options import QUANTIZED, LoadSettings, check_quantization
+from energyscope.loading.options import BY_TORCH, QUANTIZED, LoadSettings, check_quantization
 from energyscope.loading.sharding.device_maps import check_device_map
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
 from energyscope.runs.store import RunStore
@@ -234,6 +234,9 @@ class RunSettings:
     )
 
     root: Path = setting(Path("runs"), "Where run directories go.", OUTPUT)
+    export: Path | None = setting(
+        None, "Plan: also write the model with it to this folder, for vLLM and transformers.", OUTPUT
+    )
     benchmark: BenchmarkSettings = field(default_factory=BenchmarkSettings)
 
     @property
@@ -312,7 +315,15 @@ class RunSettings:
         self.benchmark.check()
 
     def _check_plan(self) -> None:
-        """Refuse workloads or a budget that cannot be read, or that random weights can neither keep nor break."""
+        """Refuse workloads or a budget that cannot be read, or that random weights can neither keep nor break.
+
+        And an export without a plan, or of a precision that has no format for it.
+        """
+        if self.export is not None and "plan" not in self.stages:
+            raise UsageError("--export writes a model with its plan: give a --budget, or leave it out")
+        others = [name for name in self.plan_precisions if name not in BY_TORCH]
+        if self.export is not None and others:
+            raise UsageError(f"--export has no format for {others[0]}: use --plan-precisions {','.join(BY_TORCH)}")
         from energyscope.planning.workloads import parse_workload
 
         for text in self.workloads:
@@ -385,16 +396,23 @@ class RunSettings:
         elif self.data is not None and not Path(self.data).is_file():
             raise UsageError(f"there is no file {self.data}: give --data a JSONL, CSV or text file, or a folder")
         _writable(self.root)
+        if self.export is not None and self.export.exists():
+            raise UsageError(f"--export {self.export} exists: name a new folder")
         if self.name is not None:
             RunStore.check_free(self.name, self.root)
 
     def document(self) -> dict[str, Any]:
         """Return the settings as plain data, for run.json."""
-        return {**asdict(self), "root": str(self.root)}
+        return {
+            **asdict(self),
+            "root": str(self.root),
+            "export": None if self.export is None else str(self.export),
+        }
 
     def fingerprint(self, **inputs: Any) -> str:
         """Return a digest of everything that decides what is measured, the given inputs included."""
-        settings = {key: value for key, value in self.document().items() if key not in {"name", "root", "stages"}}
+        places = {"name", "root", "stages", "export"}
+        settings = {key: value for key, value in self.document().items() if key not in places}
         text = json.dumps({**settings, **inputs}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

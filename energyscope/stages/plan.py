@@ -9,9 +9,11 @@ verification  the model as it is and with each choice that counts, in turn; pred
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -21,13 +23,14 @@ from energyscope.errors import DataError, UsageError
 from energyscope.failures import failure, out_of_memory
 from energyscope.impact.metrics import Outcomes
 from energyscope.loading.linears import skipped_linears
-from energyscope.loading.options import NATIVE
+from energyscope.loading.options import BY_TORCH, NATIVE
 from energyscope.loading.sizes import stored_bytes
 from energyscope.metering.group import MeterGroup
 from energyscope.planning import document
 from energyscope.planning.budget import DEFAULTS, WITHOUT_WEIGHTS, Budget, parse_budget
 from energyscope.planning.choice import Choice, choose
 from energyscope.planning.document import PLAN
+from energyscope.planning.exporting import export_plan
 from energyscope.planning.groups import groups_of
 from energyscope.planning.judging import Judge
 from energyscope.planning.layers import candidates, layer_in
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 STAGE = "plan"
-JUDGING, TRYING = "plan: sensitivity", "plan: choices"
+JUDGING, TRYING, EXPORTING = "plan: sensitivity", "plan: choices", "plan: export"
 TRIES = 4  # of a choice that does more harm as a whole than its parts
 AS_EXPECTED = 1.05  # times the harm that was expected
 MOST_EXCESS = 4.0  # by which harms are scaled at once
@@ -67,8 +70,22 @@ def run(context: Context) -> Reason | None:
     with metered(context, STAGE) as meter:
         Planner(context, meter).run()
     write(context.store, read_journal(context.store.path))
+    if context.settings.export is not None:
+        _export(context, context.settings.export)
     release(context.loaded.device)
     return None
+
+
+def _export(context: Context, folder: Path) -> None:
+    """Write the model with the first workload's plan, unless that changes nothing or breaks its budget."""
+    plan = json.loads((context.store.path / PLAN_JSON).read_text(encoding="utf-8"))
+    verdict = plan["workloads"][0]["verdict"]
+    if verdict == "saves":
+        context.progress(EXPORTING, str(folder), 0, 1)
+        export_plan(context.loaded.model, plan, folder, context.loaded.tokenizer)
+    else:
+        context.store.document["warnings"].append(reason("plan-not-exported", verdict=verdict))
+        context.store.update()
 
 
 def write(store: RunStore, entries: Entries) -> bool:
@@ -129,7 +146,8 @@ class Planner:
             raise UsageError(
                 f"{self.loaded.name} has no linear layers that could be quantized: there is nothing to plan"
             )
-        others, self.left_out = candidates(settings.plan_precisions, self.loaded.precision, self.loaded.device)
+        asked = settings.plan_precisions or (BY_TORCH if settings.export else ())
+        others, self.left_out = candidates(asked, self.loaded.precision, self.loaded.device)
         if not others:
             why = "; ".join(f"{name}: {reason.words}" for name, reason in self.left_out.items())
             raise UsageError(f"no other precision is possible here ({why})")

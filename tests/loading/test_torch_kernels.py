@@ -82,7 +82,7 @@ def test_int4_has_sixteen_levels_in_each_group(group: int) -> None:
     """GIVEN weights on sixteen levels of each group THEN nothing is lost; the next group has levels of its own."""
     codes = torch.arange(3 * group).remainder(16).view(1, 3, group).expand(16, -1, -1)
     module = linear(16, 3 * group, bias=False)
-    module.weight.data = (codes * torch.tensor([0.5, 0.125, 0.25])[:, None] - 2.0).flatten(1)
+    module.weight.data = ((codes - 8) * torch.tensor([0.5, 0.125, 0.25])[:, None]).flatten(1)
     inputs = torch.randn(3, 3 * group)
     assert apart(torch_linear(module, "int4")(inputs), module(inputs)) < 1e-5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from energyscope.changes.savings import levers
 from energyscope.errors import DataError, ModelError, RunError, UsageError
 from energyscope.loading import load_model
 from energyscope.planning.record import PlanRecord
+from energyscope.reasons import read
 from energyscope.runs.store import read_journal
 from energyscope.settings.run import RunSettings
 from energyscope.stages import plan, plan_replays
@@ -31,6 +33,11 @@ def run(tmp_path_factory):
 def first(run):
     """Return the plan of the first workload."""
     return run.plan["workloads"][0]
+
+
+def named(choices, name):
+    """Return the choice of a name."""
+    return next(choice for choice in choices if choice["name"] == name)
 
 
 def everywhere(run, precision):
@@ -82,7 +89,7 @@ def loss(model, evaluation):
 
 def test_harms_are_those_of_the_applied_layers(run):
     """GIVEN INT4 everywhere THEN its harm is the loss that a model with those layers adds on the first half."""
-    int4 = next(choice for choice in first(run)["choices"] if choice["name"] == "all int4")
+    int4 = named(first(run)["choices"], "all int4")
     loaded = load_model("tiny-gpt2", device="cpu")
     half, _ = halves(load_evaluation(loaded, max_examples=60))
     before = loss(loaded.model, half)
@@ -162,9 +169,7 @@ def test_levers_are_measured_with_the_layers_in_place(tmp_path, monkeypatch):
     """GIVEN a choice that is said to save THEN other batches are measured with it; the model is as it was then."""
     seen = []
     monkeypatch.setattr(plan.document, "_verdict", lambda _: "saves")
-    monkeypatch.setattr(
-        plan.document, "_adopted", lambda choices: next(c for c in choices if c["name"] == "all bf16")
-    )
+    monkeypatch.setattr(plan.document, "_adopted", lambda choices: named(choices, "all bf16"))
     inner = plan_replays.alternatives
 
     def watched(loaded, *args, **options):
@@ -182,12 +187,28 @@ def test_levers_are_measured_with_the_layers_in_place(tmp_path, monkeypatch):
     assert all(change.modelled for change in found)
 
 
+@pytest.mark.parametrize("verdict", ["saves", "keep"])
+def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict):
+    """GIVEN --export THEN FP8 and INT4 are chosen from, and a folder is written where the plan saves energy."""
+    monkeypatch.setattr(plan.document, "_verdict", lambda _: verdict)
+    monkeypatch.setattr(plan.document, "_adopted", lambda choices: named(choices, "all int4"))
+    folder = tmp_path / "exported"
+    options = {**SHORT, "root": tmp_path, "max_examples": 12, "phase": "prefill", "levers": False}
+    run = energyscope.run("tiny-llama", **options, budget="loss +9", name="export", export=folder)
+    assert run.plan["precisions"] == ["fp32", "fp8", "int4"]
+    assert folder.exists() == (verdict == "saves")
+    codes = [read(text).code for text in run.document["warnings"]]
+    assert ("plan-not-exported" in codes) == (verdict == "keep")
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
         ({"precision": "int8"}, UsageError, "quantized already"),
         ({"plan_precisions": ("fp32",)}, UsageError, "no other precision is possible"),
         ({"budget": "nonsense"}, UsageError, "cannot be read"),
+        ({"export": Path("x"), "plan_precisions": ("int8",)}, UsageError, "--export has no format for int8"),
+        ({"export": Path(), "budget": "kl 1"}, UsageError, "--export . exists: name a new folder"),
         ({"workloads": ("decode:0",)}, UsageError, "name some of prefill, decode, decode:32"),
         ({"budget": "accuracy -1%"}, DataError, "each half of the data needs 300"),
     ],

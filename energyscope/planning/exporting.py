@@ -1,0 +1,148 @@
+"""A plan as a checkpoint that loads elsewhere: compressed-tensors, which vLLM and transformers read.
+
+Weights and scales are those of the layers that were verified (`energyscope.loading.torch_kernels`). Only FP8 and
+INT4 are formats of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from energyscope.errors import ModelError, UsageError
+from energyscope.loading.linears import group_of, is_linear
+from energyscope.loading.options import BY_TORCH
+from energyscope.loading.torch_kernels import fp8_weight, int4_groups
+from energyscope.planning.applying import precisions_of
+
+_INT4_BITS, _PER_WORD = 4, 8
+_FP8_SCHEME = {
+    "format": "float-quantized",
+    "weights": {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True, "dynamic": False},
+    "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "symmetric": True, "dynamic": True},
+}
+
+
+def export_plan(
+    model: Any, plan: str | Path | Mapping[str, Any], folder: str | Path, tokenizer: Any = None, *,
+    workload: str | None = None,
+) -> Path:  # fmt: skip
+    """Write a model with the precisions of a plan to a folder, and return it; the model stays as it is.
+
+    Args:
+        model: the model of the plan as transformers loads it, unquantized, in the plan's own precision.
+        plan: a ``plan.json``, the run's folder that holds it, or what it holds.
+        folder: is made; it must not hold files yet.
+        tokenizer: is saved beside the model, where there is one.
+        workload: for which the plan is, such as ``decode:32``; None: the first that was planned for.
+
+    Raises:
+        UsageError: the folder holds files, the plan changes nothing, or it has a precision without such a format.
+        RunError: the file cannot be read, or is of a newer version.
+        ModelError: the model is another one, or its linears have no such format.
+
+    """
+    target = Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"{target} holds files: name a folder that does not exist")
+    chosen = precisions_of(model, plan, workload)
+    if not chosen:
+        raise UsageError("the plan changes nothing: there is nothing to export")
+    if others := sorted(set(chosen.values()) - set(BY_TORCH)):
+        raise UsageError(
+            f"{', '.join(others)} has no format in compressed-tensors checkpoints: plan with --plan-precisions "
+            f"{','.join(BY_TORCH)}, or apply the plan with energyscope.apply_plan"
+        )
+    weights = dict(model.state_dict())
+    for path, precision in chosen.items():
+        module = model.get_submodule(path)
+        if not isinstance(module, nn.Linear):
+            raise ModelError(f"{path} is a {type(module).__name__}, and compressed-tensors has Linear only")
+        weight = weights.pop(f"{path}.weight")
+        weights |= {f"{path}.{name}": tensor for name, tensor in _stored(weight, precision).items()}
+    _save(model, weights, chosen, target)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(target)
+    return target
+
+
+def _stored(weight: Tensor, precision: str) -> dict[str, Tensor]:
+    """Return the tensors of one linear's weight (out, in) by the names that the format gives them."""
+    if precision == "fp8":
+        values, scales = fp8_weight(weight, weight.dtype)
+        return {"weight": values.contiguous(), "weight_scale": scales.to(weight.dtype).contiguous()}
+    codes, scales = int4_groups(weight.float(), weight.dtype)
+    return {
+        "weight_packed": packed(codes.flatten(1)),
+        "weight_scale": scales.contiguous(),
+        "weight_shape": torch.tensor(weight.shape),
+    }
+
+
+def packed(codes: Tensor) -> Tensor:
+    """Return codes (n, m), 0 to 15, eight to an int32, the first in its lowest bits: (n, ceil(m / 8))."""
+    rows, columns = codes.shape
+    filled = nn.functional.pad(codes.to(torch.int64), (0, -columns % _PER_WORD)).view(rows, -1, _PER_WORD)
+    shifts = torch.arange(_PER_WORD, device=codes.device) * _INT4_BITS
+    words = (filled << shifts).sum(dim=2)
+    return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32)
+
+
+def _save(model: Any, weights: dict[str, Tensor], chosen: Mapping[str, str], folder: Path) -> None:
+    """Write weights and configuration; tied weights are stored once, as transformers does it."""
+    from safetensors.torch import save_file
+
+    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
+    folder.mkdir(parents=True, exist_ok=True)
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items() if name not in tied}
+    save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
+    config = model.config.to_dict()
+    config["quantization_config"] = _configuration(model, chosen)
+    config["architectures"] = [type(model).__name__]
+    type(model.config).from_dict(config).save_pretrained(folder)
+    if getattr(model, "generation_config", None) is not None:
+        model.generation_config.save_pretrained(folder)
+
+
+def _configuration(model: nn.Module, chosen: Mapping[str, str]) -> dict[str, Any]:
+    """Return the configuration that names every linear exactly: patterns would match others."""
+    groups = [
+        {"targets": [path for path in chosen if chosen[path] == "fp8"], **_FP8_SCHEME},
+        *(
+            {"targets": paths, **_int4_scheme(size)}
+            for size, paths in _by_group_size(model, [path for path in chosen if chosen[path] == "int4"]).items()
+        ),
+    ]
+    groups = [group for group in groups if group["targets"]]
+    formats = {str(group["format"]) for group in groups}
+    linears = [path for path, module in model.named_modules() if is_linear(module)]
+    return {
+        "quant_method": "compressed-tensors",
+        "format": formats.pop() if len(formats) == 1 else "mixed-precision",
+        "quantization_status": "compressed",
+        "config_groups": {f"group_{number}": group for number, group in enumerate(groups)},
+        "ignore": [path for path in linears if path not in chosen],
+    }
+
+
+def _by_group_size(model: nn.Module, paths: Sequence[str]) -> dict[int, list[str]]:
+    sizes: dict[int, list[str]] = {}
+    for path in paths:
+        linear: Any = model.get_submodule(path)
+        sizes.setdefault(group_of(linear.in_features), []).append(path)
+    return sizes
+
+
+def _int4_scheme(group_size: int) -> dict[str, Any]:
+    return {
+        "format": "pack-quantized",
+        "weights": {
+            "num_bits": _INT4_BITS, "type": "int", "strategy": "group", "group_size": group_size,
+            "symmetric": True, "dynamic": False,
+        },
+        "input_activations": None,
+    }  # fmt: skip
