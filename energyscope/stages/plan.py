@@ -44,7 +44,7 @@ from energyscope.stages.context import Context, Entries, metered
 from energyscope.stages.phases import plan_phases
 from energyscope.stages.plan_replays import VERIFYING, PlanReplays, made
 from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, check_context, default_context
-from energyscope.workloads.evaluation import halves
+from energyscope.workloads.evaluation import halves, thinned
 from energyscope.workloads.inputs import synthetic_evaluation
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 STAGE = "plan"
 JUDGING, TRYING, EXPORTING = "plan: sensitivity", "plan: choices", "plan: export"
+FEWEST_EXAMPLES = 4
+USUAL_EXAMPLES = 256  # each group at each precision predicts half of them
 TRIES = 4  # of a choice that does more harm as a whole than its parts
 AS_EXPECTED = 1.05  # times the harm that was expected
 MOST_EXCESS = 4.0  # by which harms are scaled at once
@@ -112,13 +114,13 @@ def evaluation_for(context: Context, budget: Budget) -> Evaluation:
         why = "" if context.no_evaluation is None else f" ({context.no_evaluation.words})"
         raise DataError(f"a plan is judged on data, and there are none{why}: give some with --data")
     evaluation = context.evaluation
-    fewest = 2 * (budget.fewest_examples() or 1)
-    if evaluation.examples < max(fewest, 4):
+    fewest = max(2 * (budget.fewest_examples() or 1), FEWEST_EXAMPLES)
+    if evaluation.examples < fewest:
         raise DataError(
             f"{evaluation.examples} examples are too few to see {budget}: each half of the data needs "
-            f"{max(fewest, 4) // 2:,}; give more with --data, or a wider --budget"
+            f"{fewest // 2:,}; give more with --data, or a wider --budget"
         )
-    return evaluation
+    return evaluation if settings.max_examples else thinned(evaluation, max(fewest, USUAL_EXAMPLES))
 
 
 class Planner:

@@ -144,7 +144,20 @@ def halves(evaluation: Evaluation) -> tuple[Evaluation, Evaluation]:
     return _part(evaluation, first), _part(evaluation, last)
 
 
-def _part(evaluation: Evaluation, rows: Sequence[slice]) -> Evaluation:
+def thinned(evaluation: Evaluation, most: int) -> Evaluation:
+    """Return at most so many examples, evenly spaced over all, which are ordered by length."""
+    if evaluation.examples <= most:
+        return evaluation
+    chosen = set(np.linspace(0, evaluation.examples - 1, most).round().astype(int).tolist())
+    rows, begin = list[list[int]](), 0
+    for batch in evaluation.batches:
+        end = begin + len(batch["input_ids"])
+        rows.append([place - begin for place in range(begin, end) if place in chosen])
+        begin = end
+    return _part(evaluation, rows)
+
+
+def _part(evaluation: Evaluation, rows: Sequence[slice | list[int]]) -> Evaluation:
     """Return some rows of every batch, without batches that have none; padding stays as it is."""
     sizes = [len(batch["input_ids"][part]) for batch, part in zip(evaluation.batches, rows, strict=True)]
     chosen = [(index, part) for index, (part, size) in enumerate(zip(rows, sizes, strict=True)) if size]

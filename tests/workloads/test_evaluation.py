@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -10,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from energyscope.workloads import Evaluation
-from energyscope.workloads.evaluation import Example, batched, counted_targets, halves, padded, source_order
+from energyscope.workloads.evaluation import (
+    Example,
+    batched,
+    counted_targets,
+    halves,
+    padded,
+    source_order,
+    thinned,
+)
 from energyscope.workloads.tokenized import strided_windows
 
 HOST = torch.device("cpu")
@@ -110,6 +119,21 @@ def test_halves_hold_every_example_once(sizes: tuple[int, ...], expected: tuple[
         for batch, label, counted in zip(part.batches, part.labels or (), part.counted or (), strict=True):
             assert torch.equal(batch["input_ids"][:, 0], label)
             assert torch.equal(label, counted)
+
+
+@pytest.mark.parametrize(("sizes", "most"), [((4, 4, 3), 5), ((1, 9), 3), ((2, 2), 9)])
+def test_thinned_data_are_evenly_spaced(sizes: tuple[int, ...], most: int) -> None:
+    """GIVEN more examples than asked for THEN that many, the first and the last among them, else all of them."""
+    ids = iter(range(100))
+    batches = tuple({"input_ids": torch.tensor([[next(ids)] * 3 for _ in range(size)])} for size in sizes)
+    labels = tuple(batch["input_ids"][:, 0] for batch in batches)
+    part = thinned(Evaluation("made up", "classification", batches, labels, sum(sizes)), most)
+    rows = [row for batch in part.batches for row in batch["input_ids"][:, 0].tolist()]
+    assert part.examples == len(rows) == min(most, sum(sizes))
+    assert (rows[0], rows[-1]) == (0, sum(sizes) - 1)
+    gaps = {after - before for before, after in itertools.pairwise(rows)}
+    assert max(gaps) - min(gaps) <= 1
+    assert [int(label) for labels in part.labels or () for label in labels] == rows
 
 
 def test_windows_overlap_by_half() -> None:
