@@ -73,8 +73,8 @@ def document(record: PlanRecord) -> dict[str, Any] | None:
 
     Ratios are to the model as it is, in turn with it. Energies are mJ, times us, of a pass or step of a workload;
     ``harm`` is in the quantity that the budget is spent in (`energyscope.planning.budget`), of the half that the
-    plan was made on, and ``held_out`` of the other. ``adopted`` is the choice that ``groups`` hold. ``elsewhere``
-    is what the plan of each workload is expected to take of each other one.
+    plan was made on, and ``held_out`` of the other. ``saves`` are the ratios of the objective. ``adopted`` is the
+    choice that ``groups`` hold, ``elsewhere`` what the plan of each workload is expected to take of the others.
     """
     records = [record.at(workload["key"]) for workload in record.header.get("workloads", ())]
     chosen = [each for each in records if each.chosen is not None]
@@ -155,14 +155,22 @@ def _choice(record: PlanRecord, choice: NamedChoice, limit: float) -> dict[str, 
     expected = record.problem().harm(record.indices(choice))
     harm = 0.0 if not changes else None if choice.harm is None else choice.harm.value
     bound = 0.0 if not changes else None if choice.harm is None else upper(choice.harm, record)
+    predicted = {quantity: _ratio(record.predicted(choice.precisions, quantity)) for quantity in _QUANTITIES}
+    measured = {quantity: _ratio(record.verified(choice.name, quantity)) for quantity in _QUANTITIES}
+    memory = None if saved is None else 1 - saved / record.header["weight_bytes"]
+    predicted["memory"] = measured["memory"] = None if memory is None else _exactly(memory)
+    objective = record.header["objective"]
     return {
         "name": choice.name,
         "groups": dict(counts),
-        "predicted": {quantity: _ratio(record.predicted(choice.precisions, quantity)) for quantity in _QUANTITIES},
-        "measured": {quantity: _ratio(record.verified(choice.name, quantity)) for quantity in _QUANTITIES},
+        "predicted": predicted,
+        "measured": measured,
+        "saves": {
+            "predicted": predicted[objective],
+            "measured": measured[objective] if measured["time"] else None,
+        },
         "quality": quality,
         "reasons": reasons,
-        "memory": None if saved is None else 1 - saved / record.header["weight_bytes"],
         "expected_harm": expected,
         "harm": harm,
         "bound": bound,
@@ -176,6 +184,10 @@ _QUANTITIES = ("energy", "dynamic", "time")
 
 def _ratio(share: Total | None) -> dict[str, float | None] | None:
     return None if share is None else serialize(Interval(share.value, share.low, share.high))
+
+
+def _exactly(value: float) -> dict[str, float | None]:
+    return {"value": value, "low": value, "high": value}
 
 
 def _held_out(record: PlanRecord, name: str, limit: float) -> dict[str, Any] | None:
@@ -205,16 +217,16 @@ def _adopted(choices: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     All of them stayed within the budget on the half of the data that they were made on.
     """
-    applied = [choice for choice in choices if choice["measured"]["energy"] is not None]
-    return min(applied, key=lambda choice: float(choice["measured"]["energy"]["value"]), default=choices[0])
+    applied = [choice for choice in choices if choice["saves"]["measured"] is not None]
+    return min(applied, key=lambda choice: float(choice["saves"]["measured"]["value"]), default=choices[0])
 
 
 def _verdict(adopted: dict[str, Any]) -> Verdict:
-    """Return whether a choice saves energy inside the budget, as measured, or nothing should be changed."""
-    held_out, energy = adopted["held_out"], adopted["measured"]["energy"]
+    """Return whether a choice saves something inside the budget, as measured, or nothing should be changed."""
+    held_out, taken = adopted["held_out"], adopted["saves"]["measured"]
     if held_out is not None and not held_out["holds"]:
         return "over budget"
-    saves = energy is not None and energy["high"] is not None and energy["high"] < 1
+    saves = taken is not None and taken["high"] is not None and taken["high"] < 1
     return "saves" if saves else "keep"
 
 

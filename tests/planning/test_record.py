@@ -91,7 +91,7 @@ def test_a_plan_that_saves(record):
     plan = result["choices"][0]
     assert (result["verdict"], result["adopted"], plan["name"]) == ("saves", "plan", "plan")
     assert plan["predicted"]["energy"]["value"] == pytest.approx(plan["measured"]["energy"]["value"], abs=0.005)
-    assert plan["memory"] == pytest.approx(1 - 3 * 1024 / 10_000)
+    assert plan["measured"]["memory"]["value"] == pytest.approx(1 - 3 * 1024 / 10_000)
     assert plan["held_out"]["value"] == pytest.approx(8.1 * math.exp(3.1e-3))
     assert (plan["held_out"]["holds"], plan["held_out"]["shown"]) == (True, True)
     assert [group["precision"] for group in result["groups"]] == ["fp8", "bf16"] * 3
@@ -162,3 +162,15 @@ def test_each_workload_has_its_plan():
         ("decode:1", "prefill:1"): 0.96, ("decode:1", "decode:1"): 0.90,
     }  # fmt: skip
     assert taken == {key: pytest.approx(value, abs=2e-3) for key, value in expected.items()}
+
+
+@pytest.mark.parametrize(("objective", "saves"), [("time", 0.82), ("memory", 1 - 3 * 1024 / 10_000)])
+def test_a_plan_is_judged_by_its_objective(objective, saves):
+    """GIVEN time or memory as the objective THEN what is adopted, and whether it saves, is of that."""
+    entries = made.plan_entries()
+    entries[0] = {"header": made.header(objective=objective)}
+    result = planned(PlanRecord(entries))
+    plan = result["choices"][0]
+    assert plan["saves"]["measured"]["value"] == pytest.approx(saves, abs=2e-3)
+    assert result["verdict"] == "saves"
+    assert result["adopted"] == ("plan" if objective == "time" else "all fp8")

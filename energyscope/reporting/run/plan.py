@@ -19,6 +19,7 @@ from energyscope.runs.schema import PLAN_JSON
 
 PLAN = "plan"
 _ALL = "all "
+_OBJECTIVES = {"energy": "energy", "time": "time", "memory": "weights' memory"}
 _FRONT = "front"
 _COSTLIEST = -1.0  # energy saved, of what still has room on a chart
 _UNITS = {"perplexity": "", "loss": "", "kl": "", "accuracy": "share"}
@@ -73,7 +74,7 @@ class ShownPlan:
 
     @property
     def measured(self) -> Interval | None:
-        """What the model with the adopted choice takes of what it takes as it is."""
+        """The energy that the model with the adopted choice takes, of what it takes as it is."""
         return from_entry(self.adopted["measured"]["energy"])
 
     def facts(self) -> dict[str, Any]:
@@ -92,8 +93,10 @@ class ShownPlan:
             "groups": len(self.workload["groups"]),
             "precisions": [f"{precision_name(name)} for {number}" for name, number in counts.items()],
             "changed": sum(counts.values()),
-            "saved": _less(self.measured),
-            "predicted": _less(from_entry(adopted["predicted"]["energy"])),
+            "saved": _less(from_entry(adopted["saves"]["measured"])),
+            "predicted": _less(from_entry(adopted["saves"]["predicted"])),
+            "energy": None if document["objective"] == "energy" else _less(self.measured),
+            "what": _OBJECTIVES[document["objective"]],
             "change": _relative_change(document, held_out),
             "shown": held_out.get("shown"),
             "modelled": bool(document.get("modelled")),
@@ -281,7 +284,7 @@ def _choice_row(choice: Mapping[str, Any]) -> Row:
         "measured": energy,
         "predicted": predicted,
         "time": from_entry(measured.get("time")),
-        "memory": choice.get("memory"),
+        "memory": from_entry((choice.get("measured") or {}).get("memory")),
         "harm": None if harm is None else Interval(float(harm)),
         "held_out": from_entry(held_out.get("harm")),
         "kl": held_out.get("kl"),
