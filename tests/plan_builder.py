@@ -56,7 +56,7 @@ def header(budget: str = "perplexity +0.5%", **changes: Any) -> dict[str, Any]:
         "execution": "cuda-graph",
         "workloads": [{"key": "prefill:1", "phase": "prefill", "batch_size": 1, "tokens": 128}],
         "data": "made up", "examples": [EXAMPLES, EXAMPLES], "baseline": 8.0, "weight_bytes": 10_000,
-        "modelled": False, "passes": 5, "seed": 0, **changes,
+        "modelled": False, "passes": {PRICES: 5, VERIFY: 7}, "seed": 0, **changes,
     }  # fmt: skip
 
 

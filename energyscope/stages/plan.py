@@ -34,7 +34,7 @@ from energyscope.planning.exporting import export_plan
 from energyscope.planning.groups import groups_of
 from energyscope.planning.judging import Judge
 from energyscope.planning.layers import candidates, layer_in
-from energyscope.planning.record import NamedChoice, PlanRecord
+from energyscope.planning.record import PRICES, VERIFY, NamedChoice, PlanRecord
 from energyscope.planning.rules import SENSITIVITY_ONLY, in_bits, rules
 from energyscope.planning.workloads import PlanWorkload, parse_workload
 from energyscope.reasons import Reason, reason
@@ -42,7 +42,7 @@ from energyscope.runs.schema import PLAN_JSON
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages.context import Context, Entries, metered
 from energyscope.stages.phases import plan_phases
-from energyscope.stages.plan_replays import VERIFYING, PlanReplays, made
+from energyscope.stages.plan_replays import VERIFYING, PlanReplays, made, passes_of
 from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, check_context, default_context
 from energyscope.workloads.evaluation import halves, thinned
 from energyscope.workloads.inputs import synthetic_evaluation
@@ -100,6 +100,17 @@ def write(store: RunStore, entries: Entries) -> bool:
     return True
 
 
+def usual_budget(context: Context) -> Budget:
+    """Return the budget where none was named: the usual one, or the narrowest that the data can show."""
+    if context.settings.weights == "random":
+        return parse_budget(WITHOUT_WEIGHTS)
+    budget = parse_budget(DEFAULTS[context.loaded.adapter.task])
+    half = 0 if context.evaluation is None else context.evaluation.examples // 2
+    if half and (budget.fewest_examples() or 0) > half:
+        return replace(budget, amount=min(math.ceil(3000 / half) / 1000, 1.0))
+    return budget
+
+
 def evaluation_for(context: Context, budget: Budget) -> Evaluation:
     """Return the data on which a plan is made and judged: random tokens where weights are random.
 
@@ -136,9 +147,7 @@ class Planner:
                 f"a plan chooses precisions, and the model is quantized already ({self.loaded.precision}): use "
                 f"--precision {' or '.join(NATIVE)}"
             )
-        random_weights = settings.weights == "random"
-        usual = WITHOUT_WEIGHTS if random_weights else DEFAULTS[self.loaded.adapter.task]
-        self.budget = parse_budget(settings.budget or usual)
+        self.budget = parse_budget(settings.budget) if settings.budget else usual_budget(context)
         self.evaluation = evaluation_for(context, self.budget)
         self.workloads = _workloads(context)
         self.groups = groups_of(
@@ -205,7 +214,7 @@ class Planner:
             "baseline": self.budget.baseline(judge.unchanged),
             "weight_bytes": stored_bytes(self.model),
             "modelled": self.meter.modelled,
-            "passes": settings.passes,
+            "passes": {part: passes_of(part, settings) for part in (PRICES, VERIFY)},
             "seed": settings.seed,
         }
 

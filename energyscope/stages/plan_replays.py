@@ -56,6 +56,11 @@ def made(workload: PlanWorkload, context: Context) -> Workload:
     )
 
 
+def passes_of(part: str, settings: RunSettings) -> int:
+    """Return how many windows of each target decide how many are taken of it."""
+    return settings.passes if part == PRICES else max(VERIFY_PASSES, settings.passes)
+
+
 class PlanReplays:
     """Measures on one model; ``keep`` gets every entry with the workload that it is of."""
 
@@ -151,7 +156,7 @@ class PlanReplays:
             eager=execution == "eager",
         )
         budget = SamplingBudget(
-            settings.passes if pricing else max(VERIFY_PASSES, settings.passes),
+            passes_of(part, settings),
             settings.target_interval,
             None,
             settings.window_s,

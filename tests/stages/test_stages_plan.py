@@ -219,6 +219,14 @@ def test_what_cannot_be_planned_is_said_in_one_line(tmp_path, options, error, wo
         energyscope.run("tiny-gpt2", **{**SHORT, **options}, name="refused", root=tmp_path)
 
 
+def test_the_usual_budget_is_one_that_the_data_can_show(tmp_path):
+    """GIVEN 60 answers and no budget THEN the narrowest loss of accuracy that 30 of them can show."""
+    options = {**SHORT, "plan_precisions": ("bf16",), "root": tmp_path}
+    run = energyscope.run("tiny-distilbert", **options, name="usual")
+    assert run.plan["budget"]["text"] == "accuracy -10%"
+    assert run.plan["examples"] == [30, 30]
+
+
 def test_a_budget_asks_for_a_plan():
     """GIVEN --budget and the usual stages THEN the plan is one of them; named stages are left as they are."""
     assert "plan" in RunSettings.of("tiny-gpt2", budget="kl 1").stages
