@@ -207,9 +207,11 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
 def _plan(run: Run) -> Iterator[Change]:
     """Yield the plan and the choices that were applied beside it, each against the model as it is."""
     document = run.plan or {}
-    first: dict[str, Any] = {}  # of each phase: others have another batch
+    batch = finite((run.document.get("settings") or {}).get("batch_size")) or 1
+    first: dict[str, Any] = {}  # of each phase, at the run's own batch: others are other work
     for workload in document.get("workloads") or []:
-        first.setdefault(str(workload["phase"]), workload)
+        if workload["batch_size"] == batch:
+            first.setdefault(str(workload["phase"]), workload)
     pairs = [(phase, choice) for phase, workload in first.items() for choice in workload["choices"]]
     for phase, choice in pairs:
         measured, held_out = choice.get("measured") or {}, choice.get("held_out") or {}

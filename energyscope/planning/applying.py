@@ -19,28 +19,31 @@ from energyscope.runs.schema import PLAN_JSON
 Model = TypeVar("Model", bound=nn.Module)
 
 
-def apply_plan(model: Model, plan: str | Path | Mapping[str, Any], workload: str | None = None) -> Model:
+def apply_plan(
+    model: Model, plan: str | Path | Mapping[str, Any], workload: str | None = None, *, force: bool = False
+) -> Model:
     """Exchange a model's linears for the layers of a plan, in place, and return the model.
 
     Args:
         model: the model of the plan as transformers loads it, on its device, in the plan's own precision.
         plan: a ``plan.json``, the run's folder that holds it, or what it holds.
         workload: for which it is, such as ``decode:32``; None: the first that was planned for.
+        force: apply it even if it was not shown to save anything, or breaks its budget.
 
     Raises:
-        UsageError: there is no plan for this workload.
+        UsageError: there is no plan for this workload, or its verdict is not ``saves``.
         RunError: the file cannot be read, or is of a newer version.
         ModelError: the model is another one, or a layer cannot be made here.
 
     """
-    chosen = precisions_of(model, plan, workload)
+    chosen = precisions_of(model, plan, workload, force=force)
     layers = {path: layer_in(model.get_submodule(path), precision, path) for path, precision in chosen.items()}
     exchange(model, layers)
     return model
 
 
 def precisions_of(
-    model: nn.Module, plan: str | Path | Mapping[str, Any], workload: str | None = None
+    model: nn.Module, plan: str | Path | Mapping[str, Any], workload: str | None = None, *, force: bool = False
 ) -> dict[str, str]:
     """Return the precision of each linear that a plan changes, by its path; see `apply_plan` for the errors."""
     document = plan if isinstance(plan, Mapping) else _read(Path(plan))
@@ -48,9 +51,12 @@ def precisions_of(
     plans = {each["key"]: each for each in document["workloads"]}
     if workload is not None and workload not in plans:
         raise UsageError(f"the plan is for {', '.join(plans)}, not for {workload}")
+    named = plans[workload or next(iter(plans))]
+    if named["verdict"] != "saves" and not force:
+        raise UsageError(f"the plan's verdict is {named['verdict']!r}: give force=True to take it all the same")
     chosen = {
         path: str(group["precision"])
-        for group in plans[workload or next(iter(plans))]["groups"]
+        for group in named["groups"]
         if group["precision"] != own
         for path in group["paths"]
     }

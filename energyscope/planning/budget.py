@@ -25,7 +25,7 @@ DEFAULTS = {"next-token": "perplexity +0.5%", "classification": "accuracy -1%"}
 WITHOUT_WEIGHTS = "kl 0.01"  # of random ones, whose loss means nothing
 
 _OTHER_NAMES = {"ppl": "perplexity", "acc": "accuracy", "kl-divergence": "kl"}
-_WRITTEN = re.compile(r"\s*([a-z-]+?)\s*([+\u2212-]?)\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*", re.IGNORECASE)
+_WRITTEN = re.compile(r"\s*([a-z-]+?)\s*([+\u2212-]?)\s*(\d*\.?\d+(?:e[+-]?\d+)?)\s*(%?)\s*", re.IGNORECASE)
 _WORSE = {"perplexity": "+", "loss": "+", "accuracy": "-", "kl": "+"}
 
 
@@ -130,6 +130,8 @@ def parse_budget(text: str) -> Budget:
     if metric == "kl" and percent:
         raise UsageError(f"the budget {text!r} is in nats, not in percent: write it like {EXAMPLES}")
     amount = float(number) / (100 if percent else 1)
+    if not amount:
+        raise UsageError(f"the budget {text!r} allows nothing: write it like {EXAMPLES}")
     if metric == "accuracy" and amount > 1:
         raise UsageError(f"the budget {text!r} is more than all right answers: write it like {EXAMPLES}")
     return Budget(metric, amount, bool(percent) and metric in {"perplexity", "loss"})

@@ -151,14 +151,14 @@ def front(problem: ChoiceProblem) -> tuple[Choice, Floats]:
 def choose(problem: ChoiceProblem, limit: float) -> Choice:
     """Return the cheapest choice found whose harm stays within a limit with 95 % confidence.
 
-    The last one of the front that does, and then every further exchange that fits, the largest saving first: the
-    front alone leaves up to one group's step unused.
+    The last one of the front that does, or none, and then every further exchange that fits, the largest saving
+    first: the front leaves up to one group's step unused, and its first choice holds all that seems harmless.
     """
     choices, prices = front(problem)
     validated = problem.validated_bounds(prices)
     within = np.flatnonzero(validated <= limit)
     if not len(within):
-        return problem.own
+        return _filled(problem, problem.own, limit)
     last = int(within[-1])
     optimism = max(float(validated[last]) - problem.bound(choices[last]), 0.0)  # of having chosen by noise
     starts = choices[max(0, last - STARTS) : last + 1]

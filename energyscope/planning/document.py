@@ -23,7 +23,7 @@ SCHEMA = 1
 PLAN = "plan"
 MOST_ON_FRONT = 60  # points that are written; between these there is nothing to see
 
-Verdict = Literal["saves", "keep", "over budget"]
+Verdict = Literal["saves", "keep", "over budget", "not measured"]
 
 
 def best_within(record: PlanRecord, limit: float) -> NamedChoice | None:
@@ -162,6 +162,7 @@ def _choice(record: PlanRecord, choice: NamedChoice, limit: float) -> dict[str, 
     objective = record.header["objective"]
     return {
         "name": choice.name,
+        "changes": changes,
         "groups": dict(counts),
         "predicted": predicted,
         "measured": measured,
@@ -175,7 +176,7 @@ def _choice(record: PlanRecord, choice: NamedChoice, limit: float) -> dict[str, 
         "harm": harm,
         "bound": bound,
         "within": None if bound is None else bound <= limit,
-        "held_out": _held_out(record, choice.name, limit) if changes else None,
+        "held_out": _held_out(record, choice.name) if changes else None,
     }
 
 
@@ -190,12 +191,16 @@ def _exactly(value: float) -> dict[str, float | None]:
     return {"value": value, "low": value, "high": value}
 
 
-def _held_out(record: PlanRecord, name: str, limit: float) -> dict[str, Any] | None:
+def _held_out(record: PlanRecord, name: str) -> dict[str, Any] | None:
     """Return what a choice does on the half of the data that it was not made on."""
     entry = record.held_out.get(name)
     baseline = record.held_out_baseline
     if entry is None or baseline is None:
         return None
+    if entry.get("failed"):
+        unknown = dict.fromkeys(("harm", "value", "shown", "kl", "agreement"))
+        return {**unknown, "baseline": baseline, "holds": False, "reason": entry["failed"]}
+    limit = record.budget.limit(baseline)
     harm = Harm(np.array(entry["sums"], dtype=float), np.array(entry["weights"], dtype=float))
     estimate = bootstrap(
         lambda weights: (weights @ harm.sums) / (weights @ harm.weights), len(harm.sums), record.header["seed"]
@@ -226,6 +231,8 @@ def _verdict(adopted: dict[str, Any]) -> Verdict:
     held_out, taken = adopted["held_out"], adopted["saves"]["measured"]
     if held_out is not None and not held_out["holds"]:
         return "over budget"
+    if taken is None and adopted["changes"]:
+        return "not measured"
     saves = taken is not None and taken["high"] is not None and taken["high"] < 1
     return "saves" if saves else "keep"
 
@@ -260,9 +267,8 @@ def _families(record: PlanRecord) -> list[dict[str, Any]]:
             price = record.price(groups[0], precision)
             estimates = {} if price is None else {"energy_mj": price.interval("energy"), "time_us": price.time}
             half = None if price is None else price.energy.relative_half_width
-            quality, reasons = grade(
-                half, 0 if price is None else price.energy.windows, price.guard if price else ()
-            )
+            guards = [*price.guard, *(price.reasons if price.energy.mean is None else ())] if price else []
+            quality, reasons = grade(half, price.energy.windows if price else 0, guards)
             rows.append(
                 {
                     "family": family,
@@ -312,9 +318,13 @@ def _nearest(record: PlanRecord, chosen: Mapping[str, Any]) -> dict[str, Any] | 
     choices[np.arange(len(cheaper)), cheaper[:, 0]] = cheaper[:, 1]  # one group each
     bounds = problem.bounds(choices)
     least = int(bounds.argmin())
-    predicted = record.predicted([record.precisions[option] for option in choices[least]])
+    precisions = [record.precisions[option] for option in choices[least]]
+    objective, saved = record.header["objective"], record.bytes_saved(precisions)
+    ratio = None if objective == "memory" else _ratio(record.predicted(precisions, objective))
+    if objective == "memory" and saved is not None:
+        ratio = _exactly(1 - saved / record.header["weight_bytes"])
     budget = record.budget.widened(record.header["baseline"], float(bounds[least]))
-    return {"budget": str(budget), "energy": _ratio(predicted)}
+    return {"budget": str(budget), "saves": ratio}
 
 
 def _whole(record: PlanRecord) -> dict[str, Any] | None:

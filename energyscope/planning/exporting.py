@@ -29,7 +29,7 @@ _FP8_SCHEME = {
 
 def export_plan(
     model: Any, plan: str | Path | Mapping[str, Any], folder: str | Path, tokenizer: Any = None, *,
-    workload: str | None = None,
+    workload: str | None = None, force: bool = False,
 ) -> Path:  # fmt: skip
     """Write a model with the precisions of a plan to a folder, and return it; the model stays as it is.
 
@@ -39,6 +39,7 @@ def export_plan(
         folder: is made; it must not hold files yet.
         tokenizer: is saved beside the model, where there is one.
         workload: for which the plan is, such as ``decode:32``; None: the first that was planned for.
+        force: export it even if it was not shown to save anything, or breaks its budget.
 
     Raises:
         UsageError: the folder holds files, the plan changes nothing, or it has a precision without such a format.
@@ -49,7 +50,7 @@ def export_plan(
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target} holds files: name a folder that does not exist")
-    chosen = precisions_of(model, plan, workload)
+    chosen = precisions_of(model, plan, workload, force=force)
     if not chosen:
         raise UsageError("the plan changes nothing: there is nothing to export")
     if others := sorted(set(chosen.values()) - set(BY_TORCH)):

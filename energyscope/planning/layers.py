@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from energyscope.errors import ModelError
+from energyscope.failures import first_line, out_of_memory
 from energyscope.functions import exchanged_forward
 from energyscope.loading.cpu_int8 import as_linear, torch_dynamic_linear
+from energyscope.loading.kernel_trials import TOLERANCE, layer_error, wrong_kernel
 from energyscope.loading.linears import fits
 from energyscope.loading.options import BY_TORCH, NATIVE
 from energyscope.loading.precision_support import unsupported
@@ -86,7 +88,21 @@ def layer_in(module: nn.Module, precision: str, path: str) -> nn.Module:
             return CastLinear(linear, getattr(torch, NATIVE[precision])).eval()
         if precision == "int8" and linear.weight.device.type == "cpu":
             return torch_dynamic_linear(path, linear)
-        return quantized_linear(_alone(linear), precision, linear.weight.dtype).eval()
+        return _bitsandbytes(linear, precision, path)
+
+
+def _bitsandbytes(linear: nn.Linear, precision: str, path: str) -> nn.Module:
+    shape = f"{linear.out_features} x {linear.in_features} in {precision}"
+    try:
+        layer = quantized_linear(_alone(linear), precision, linear.weight.dtype).eval()
+        error = layer_error(layer, linear.weight.dtype)
+    except Exception as problem:  # its kernels refuse in many ways
+        if out_of_memory(problem):
+            raise
+        raise ModelError(f"bitsandbytes cannot compute {path} of {shape}: {first_line(problem)}") from problem
+    if error is not None and error > TOLERANCE:
+        raise wrong_kernel("bitsandbytes", path, shape, linear.weight.device, error)
+    return layer
 
 
 def _alone(linear: nn.Linear) -> nn.Linear:

@@ -27,6 +27,7 @@ Entry = Mapping[str, Any]
 PRICES, VERIFY = "prices", "verify"
 OBJECTIVES = ("energy", "time", "memory")
 ONE = Total(1.0, 0.0)
+FAR = 10.0  # times the limit
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,12 @@ class PlanRecord:
         table[np.isnan(table[:, 0])] = np.where(np.arange(table.shape[1]) == 0, 0.0, np.nan)  # cannot be compared
         return ChoiceProblem(table, harms, weights, seed=self.header["seed"])
 
-    def corrected(self) -> ChoiceProblem:
-        """Return the problem with harms as large as whole choices showed them to be together."""
-        known = [tried for tried in self.tried if tried.harm is not None]
+    def corrected(self, limit: float) -> ChoiceProblem:
+        """Return the problem with harms as large as whole choices showed them to be together.
+
+        What does many times more harm than the ``limit`` says nothing of what is near it.
+        """
+        known = [tried for tried in self.tried if tried.harm and tried.harm.value <= FAR * limit]
         choices = [self.indices(tried) for tried in known]
         return self.problem().corrected(choices, [tried.harm.value for tried in known if tried.harm])
 

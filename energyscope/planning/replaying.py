@@ -62,7 +62,7 @@ class PlanSetup(ReplaySetup):
 
         """
         model: Any = self.tree.root.module
-        inputs = [self.captures[path] for path in middle(groups).paths]
+        inputs = [self._staged(self.tree[path]) for path in middle(groups).paths]
 
         def made(group: LinearGroup, *, again: bool) -> list[nn.Module]:
             linears = [model.get_submodule(path) for path in group.paths]

@@ -29,12 +29,12 @@ def rules(
         choice = problem.possible(option)
         if choice.any():
             yield everywhere(precision), choice
-    eight = next((name for name in _EIGHT_BITS if name in precisions), None)
-    if eight is not None:
-        is_mlp = np.array([group.kind.startswith("mlp") for group in groups])
-        choice = np.where(is_mlp, problem.possible(precisions.index(eight)), 0)
-        if choice.any():
-            yield MLP_RULE, choice
+    is_mlp = np.array([group.kind.startswith("mlp") for group in groups])
+    eights = [precisions.index(name) for name in _EIGHT_BITS if name in precisions]
+    mlp_choices = (np.where(is_mlp, problem.possible(eight), 0) for eight in eights)
+    rule = next((choice for choice in mlp_choices if choice.any()), None)
+    if rule is not None:
+        yield MLP_RULE, rule
     drawn = np.random.default_rng(problem.seed)
     possible = [np.flatnonzero(~np.isnan(row)) for row in problem.costs]
     for number in range(MIXTURES):

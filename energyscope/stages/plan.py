@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from energyscope.benchmarking.memory import release
-from energyscope.errors import DataError, UsageError
-from energyscope.failures import failure, out_of_memory
-from energyscope.impact.metrics import Outcomes
+from energyscope.errors import DataError, ModelError, UsageError
+from energyscope.failures import failure, first_line, out_of_memory
 from energyscope.loading.linears import skipped_linears
 from energyscope.loading.options import BY_TORCH, NATIVE
 from energyscope.loading.sizes import stored_bytes
@@ -55,7 +54,6 @@ JUDGING, TRYING, EXPORTING = "plan: sensitivity", "plan: choices", "plan: export
 FEWEST_EXAMPLES = 4
 USUAL_EXAMPLES = 256  # each group at each precision predicts half of them
 TRIES = 4  # of a choice that does more harm as a whole than its parts
-AS_EXPECTED = 1.05  # times the harm that was expected
 MOST_EXCESS = 4.0  # by which harms are scaled at once
 
 
@@ -223,12 +221,13 @@ class Planner:
     def _sensitivity(self, judge: Judge) -> None:
         """Measure what each group does by itself at each precision that has a price."""
         self.keep({"weights": self.budget.harm(judge.unchanged).weights.tolist()})
-        priced = {(item["family"], item["precision"]) for item in self.record().all("priced")}
+        records = [self.record(workload) for workload in self.workloads]
+        objective = self.settings.objective
         pairs = [
             (group, precision)
             for group in self.groups
             for precision in self.names[1:]
-            if (group.family, precision) in priced
+            if any(record.cost(group, precision, objective) is not None for record in records)
         ]
         for number, (group, precision) in enumerate(pairs):
             self.progress(JUDGING, f"{group.name} in {precision}", number, len(pairs))
@@ -274,19 +273,17 @@ class Planner:
     # --- choosing -------------------------------------------------------------------------------------------
 
     def _choose(self, judge: Judge, workload: PlanWorkload) -> None:
-        """Choose, and choose again while the whole does more harm than its parts were expected to."""
+        """Choose, and choose again while the whole, unlike its parts, does more harm than the budget has."""
         record = self.record(workload)
-        problem, limit = record.corrected(), self.budget.limit(record.header["baseline"])
+        limit = self.budget.limit(record.header["baseline"])
+        problem = record.corrected(limit)
         choice = problem.own
         for _ in range(TRIES):
             choice = choose(problem, limit)
             if not choice.any():
                 break
-            tried, expected = self._try(judge, PLAN, choice, workload), problem.harm(choice)
-            excess = math.inf
-            if tried.harm is not None:
-                more = tried.harm.value / (AS_EXPECTED * expected) if expected else 0.0
-                excess = max(more, document.upper(tried.harm, record) / limit if limit else 0.0)
+            tried = self._try(judge, PLAN, choice, workload)
+            excess = math.inf if tried.harm is None else document.upper(tried.harm, record) / limit
             if excess <= 1:
                 break
             problem = replace(problem, factor=problem.factor * min(excess, MOST_EXCESS))
@@ -325,8 +322,7 @@ class Planner:
             for choice in choices:
                 self.progress(VERIFYING, f"predictions of {choice.name}", 0, 1)
                 if choice.precisions not in judged:
-                    layers = self._layers(self._by_group(choice.precisions))
-                    judged[choice.precisions] = self._held_out(judge.outcomes(layers))
+                    judged[choice.precisions] = self._held_out(judge, choice)
                 entry = {"name": choice.name, **judged[choice.precisions]}
                 self.keep({"workload": workload.key, "held_out": entry})
         del judge
@@ -335,6 +331,7 @@ class Planner:
             if choices:
                 layers_of = {one.name: self._layers(self._by_group(one.precisions)) for one in choices}
                 self.replays.verify(made(workload, self.context), workload.key, layers_of)
+                del layers_of  # before those of the next workload are made
 
     def _levers(self) -> None:
         """Measure what else saves energy of the first workload with the choice that was adopted, if that saves."""
@@ -346,7 +343,11 @@ class Planner:
         precisions = {group["name"]: group["precision"] for group in plan["groups"]}
         self.replays.levers(workload, self.context, self._layers(precisions))
 
-    def _held_out(self, outcomes: Outcomes) -> dict[str, Any]:
+    def _held_out(self, judge: Judge, choice: NamedChoice) -> dict[str, Any]:
+        try:
+            outcomes = judge.outcomes(self._layers(self._by_group(choice.precisions)))
+        except ModelError as error:  # outputs that are not finite, on this half alone
+            return {"failed": reason("failed", error=first_line(error))}
         harm = self.budget.harm(outcomes)
         return {
             "sums": harm.sums.tolist(),

@@ -41,7 +41,7 @@ def test_a_budget_is_read_as_it_is_written(text, budget, written):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0.5%", "perplexity", "bleu -1%", "accuracy +1%", "loss -1", "kl 1%", "acc 2"]
+    "text", ["", "0.5%", "loss +0", "perplexity", "bleu -1%", "accuracy +1%", "loss -1", "kl 1%", "acc 2"]
 )
 def test_what_cannot_be_read_is_refused_with_examples(text):
     """GIVEN no metric, no number, the wrong direction or the wrong unit, THEN one line with examples."""

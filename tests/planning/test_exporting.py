@@ -31,7 +31,7 @@ def plan_of(loaded, precisions):
     ]
     return {
         "schema": 1, "model": loaded.name, "precisions": [loaded.precision, "fp8", "int4"],
-        "workloads": [{"key": "prefill:1", "groups": groups}],
+        "workloads": [{"key": "prefill:1", "verdict": "saves", "groups": groups}],
     }  # fmt: skip
 
 

@@ -81,3 +81,12 @@ def test_a_size_without_a_kernel_is_refused():
     """GIVEN inputs in no whole group THEN an error that names the linear, not a layer that stayed as it is."""
     with pytest.raises(ModelError, match=r"int4 has no kernel for the size of a\.linear"):
         layer_in(torch.nn.Linear(24, 16), "int4", "a.linear")
+
+
+def test_a_layer_of_bitsandbytes_is_tried(monkeypatch):
+    """GIVEN a kernel that computes wrongly THEN an error that names the linear, not a layer."""
+    linear = torch.nn.Linear(128, 64, bias=False)
+    assert isinstance(layer_in(linear, "nf4", "a.linear"), torch.nn.Module)
+    monkeypatch.setattr("energyscope.planning.layers.layer_error", lambda *_: 0.9)
+    with pytest.raises(ModelError, match=r"bitsandbytes computes a\.linear of 64 x 128 in nf4 wrongly"):
+        layer_in(linear, "nf4", "a.linear")

@@ -10,7 +10,7 @@ import pytest
 
 from energyscope.planning.choice import choose
 from energyscope.planning.document import document, to_verify
-from energyscope.planning.record import PlanRecord
+from energyscope.planning.record import VERIFY, PlanRecord
 from energyscope.planning.replaying import price_target
 
 
@@ -130,7 +130,7 @@ def test_a_budget_that_nothing_meets_names_the_nearest():
     result = planned(PlanRecord(entries))
     assert (result["verdict"], result["adopted"]) == ("keep", "plan")
     assert result["nearest"]["budget"].startswith("perplexity +0.1")
-    assert result["nearest"]["energy"]["value"] == pytest.approx(0.94, abs=3e-3)
+    assert result["nearest"]["saves"]["value"] == pytest.approx(0.94, abs=3e-3)
 
 
 def test_without_a_choice_there_is_no_document():
@@ -174,3 +174,19 @@ def test_a_plan_is_judged_by_its_objective(objective, saves):
     assert plan["saves"]["measured"]["value"] == pytest.approx(saves, abs=2e-3)
     assert result["verdict"] == "saves"
     assert result["adopted"] == ("plan" if objective == "time" else "all fp8")
+
+
+def test_a_plan_that_was_not_measured_is_not_judged():
+    """GIVEN a choice whose windows are missing THEN the verdict says so, and nothing is called saved."""
+    entries = [entry for entry in made.plan_entries() if entry.get("part") != VERIFY]
+    assert planned(PlanRecord(entries))["verdict"] == "not measured"
+
+
+def test_outputs_that_are_not_finite_on_the_other_half_break_the_budget():
+    """GIVEN a choice that could not be judged on the second half THEN it does not hold."""
+    failed = {"held_out": {"name": "plan", "failed": 'failed(error="its outputs are not finite")'}}
+    entries = [
+        failed if (entry.get("held_out") or {}).get("name") == "plan" else entry for entry in made.plan_entries()
+    ]
+    result = planned(PlanRecord(entries))
+    assert (result["verdict"], result["choices"][0]["held_out"]["value"]) == ("over budget", None)

@@ -43,7 +43,7 @@ def named(choices, name):
 def everywhere(run, precision):
     """Return a plan document with one precision for all groups."""
     groups = [{**group, "precision": precision} for group in first(run)["groups"]]
-    return {**run.plan, "workloads": [{**first(run), "groups": groups}]}
+    return {**run.plan, "workloads": [{**first(run), "verdict": "saves", "groups": groups}]}
 
 
 def record_of(run):
@@ -108,7 +108,7 @@ def test_a_plan_is_applied_elsewhere(run):
         document = everywhere(run, "int8")
         after = energyscope.apply_plan(fresh, document)(input_ids=ids).logits
     assert 0 < float((after - before).norm() / before.norm()) < 0.1
-    assert energyscope.apply_plan(load_model("tiny-gpt2", device="cpu").model, run.path) is not None
+    assert energyscope.apply_plan(load_model("tiny-gpt2", device="cpu").model, run.path, force=True) is not None
 
 
 def test_a_plan_for_another_model_is_refused(run, tmp_path):
@@ -124,6 +124,9 @@ def test_a_plan_for_another_model_is_refused(run, tmp_path):
         energyscope.apply_plan(half, _written(tmp_path / "other.json", {"a": 1}))
     with pytest.raises(RunError, match="newer energyscope"):
         energyscope.apply_plan(half, _written(tmp_path / "new.json", {"schema": 99}))
+    kept = {**document, "workloads": [{**document["workloads"][0], "verdict": "keep"}]}
+    with pytest.raises(UsageError, match="the plan's verdict is 'keep': give force=True"):
+        energyscope.apply_plan(half, kept)
     with pytest.raises(UsageError, match="the plan is for prefill:1, not for decode:1"):
         energyscope.apply_plan(half, document, workload="decode:1")
     with pytest.raises(RunError, match="cannot be read as a plan"):

@@ -103,7 +103,8 @@ class ShownPlan:
             "name": "The plan" if adopted["name"] == PLAN else choice_name(adopted["name"]),
             "is_plan": adopted["name"] == PLAN,
             "nearest": nearest.get("budget"),
-            "nearest_saves": _less(from_entry(nearest.get("energy"))),
+            "nearest_saves": _less(from_entry(nearest.get("saves"))),
+            "percent": document["budget"]["relative"] or document["budget"]["metric"] == "accuracy",
             "notes": self.workload.get("notes") or [],
         }
 
