@@ -21,7 +21,6 @@ from energyscope.loading.precision_support import unsupported
 from energyscope.loading.random_weights import quantized_linear
 from energyscope.loading.sizes import stored_bytes
 from energyscope.loading.torch_kernels import torch_linear
-from energyscope.planning.groups import LinearGroup
 from energyscope.reasons import Reason, read, reason
 
 USUAL = {  # what a plan chooses from on a type of device, beside the model's own precision
@@ -113,11 +112,6 @@ def _alone(linear: nn.Linear) -> nn.Linear:
     if linear.bias is not None:
         bare.bias = nn.Parameter(linear.bias.detach(), requires_grad=False)
     return bare
-
-
-def layers_of(model: nn.Module, groups: Iterable[LinearGroup], precision: str) -> dict[str, nn.Module]:
-    """Return the layers of groups at a precision, by the paths of the linears that they stand for."""
-    return {path: layer_in(model.get_submodule(path), precision, path) for group in groups for path in group.paths}
 
 
 def bytes_of(modules: Iterable[nn.Module]) -> int:

@@ -10,7 +10,7 @@ from energyscope.errors import ModelError
 from energyscope.loading import load_model
 from energyscope.loading.torch_kernels import Int4Linear
 from energyscope.planning.groups import groups_of
-from energyscope.planning.layers import CastLinear, bytes_of, candidates, exchange, exchanged, layer_in, layers_of
+from energyscope.planning.layers import CastLinear, bytes_of, candidates, exchange, exchanged, layer_in
 
 CPU = torch.device("cpu")
 WIDE = {"hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}
@@ -20,6 +20,11 @@ ERRORS = {"bf16": 0.02, "int8": 0.1, "int4": 0.3}
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
     return load_model(str(save_model(tmp_path_factory.mktemp("models") / "wide", "llama", **WIDE)), device="cpu")
+
+
+def layers_of(model, groups, precision):
+    """Return the layers of groups at one precision, by the paths of the linears that they stand for."""
+    return {path: layer_in(model.get_submodule(path), precision, path) for group in groups for path in group.paths}
 
 
 def logits(model):
