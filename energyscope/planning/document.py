@@ -17,7 +17,7 @@ from energyscope.metering.grades import grade
 from energyscope.planning.budget import Harm
 from energyscope.planning.choice import ChoiceProblem, front
 from energyscope.planning.record import NamedChoice, PlanRecord
-from energyscope.planning.rules import everywhere
+from energyscope.planning.rules import AS_MANY, QUADRANT, everywhere
 
 SCHEMA = 1
 PLAN = "plan"
@@ -52,15 +52,17 @@ def upper(harm: Harm, record: PlanRecord) -> float:
 
 
 def to_verify(record: PlanRecord) -> list[NamedChoice]:
-    """Return the choices that are applied and measured: the plan, the best single precision, and what people do.
+    """Return the choices that are applied and measured, each only where it changes something, and once.
 
-    Each only where it changes something, and once.
+    The plan, the best single precision, what the quadrant of high energy and low impact says, and as many groups
+    at random.
     """
     chosen = record.chosen
     if chosen is None:
         return []
     best = best_within(record, chosen["limit"])
-    named = [NamedChoice(PLAN, tuple(chosen["precisions"]), None), *([best] if best else [])]
+    rules = [tried for tried in record.tried if tried.name in {QUADRANT, AS_MANY}]
+    named = [NamedChoice(PLAN, tuple(chosen["precisions"]), None), *([best] if best else []), *rules]
     different: dict[tuple[str, ...], NamedChoice] = {}
     for choice in named:
         if set(choice.precisions) != {record.own}:
@@ -220,9 +222,9 @@ def _held_out(record: PlanRecord, name: str) -> dict[str, Any] | None:
 def _adopted(choices: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the choice that took the least of those that were applied: parts may cost other than in the model.
 
-    All of them stayed within the budget on the half of the data that they were made on.
+    It stayed within the budget on the half of the data that the plan was made on.
     """
-    applied = [choice for choice in choices if choice["saves"]["measured"] is not None]
+    applied = [choice for choice in choices if choice["within"] and choice["saves"]["measured"] is not None]
     return min(applied, key=lambda choice: float(choice["saves"]["measured"]["value"]), default=choices[0])
 
 

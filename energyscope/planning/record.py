@@ -5,6 +5,7 @@ A choice is written as one precision for each group, in the order of the header'
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,20 +14,21 @@ from typing import Any
 import numpy as np
 
 from energyscope.accounting import records
-from energyscope.accounting.measured import CallTerm, Measured, Total, measure, quotient, total
+from energyscope.accounting.measured import Measured, Total, measure
 from energyscope.grouping import group_by
 from energyscope.impact.metrics import Floats
 from energyscope.metering.grades import grade
 from energyscope.planning.budget import Budget, Harm, parse_budget
 from energyscope.planning.choice import Choice, ChoiceProblem
 from energyscope.planning.groups import LinearGroup
-from energyscope.planning.replaying import applied_target, price_target
+from energyscope.planning.prediction import Everywhere, Prediction, ratio
+from energyscope.planning.replaying import applied_target
+from energyscope.planning.rules import everywhere
 
 Entry = Mapping[str, Any]
 
-PRICES, VERIFY = "prices", "verify"
+PRICES, WHOLE, VERIFY = "prices", "whole", "verify"  # what is replayed, in this order
 OBJECTIVES = ("energy", "time", "memory")
-ONE = Total(1.0, 0.0)
 FAR = 10.0  # times the limit
 
 
@@ -106,18 +108,31 @@ class PlanRecord:
     def prices(self) -> dict[str, Measured]:
         return self.measured(PRICES)
 
+    @cached_property
+    def prediction(self) -> Prediction:
+        """What is expected of choices."""
+        wholes = self.measured(WHOLE)
+        model = wholes.get(records.MODEL)
+        return Prediction(
+            self.own,
+            self.prices,
+            {
+                item["precision"]: Everywhere(
+                    item["families"], wholes.get(applied_target(everywhere(item["precision"])).key), model
+                )
+                for item in self.all("everywhere")
+            },
+        )
+
     def price(self, group: LinearGroup, precision: str) -> Measured | None:
-        """Return what a group costs a pass at a precision; None where that was not measured."""
-        return self.prices.get(price_target(group.family, precision).key)
+        """Return what a group costs a pass at a precision, alone; None where that was not measured."""
+        return self.prediction.price(group.family, precision)
 
     def cost(self, group: LinearGroup, precision: str, objective: str) -> float | None:
-        """Return the mJ, us or bytes of a group, by the objective; None where it is not known."""
+        """Return the mJ, us or bytes of a group in the model, by the objective; None where it is not known."""
         if objective == "memory":
             return self.priced_bytes.get((group.family, precision))
-        price = self.price(group, precision)
-        if price is None:
-            return None
-        return price.energy.mean if objective == "energy" else price.time.mean
+        return self.prediction.cost(group.family, precision, objective)
 
     def problem(self, objective: str | None = None) -> ChoiceProblem:
         """Return the choice that the plan has; what was not measured cannot be chosen."""
@@ -184,32 +199,15 @@ class PlanRecord:
         return list(by_name.values())
 
     def predicted(self, precisions: Sequence[str], quantity: str = "energy") -> Total | None:
-        """Return what a choice is expected to take of what the model takes (1: as much), with its interval.
-
-        The sum of what its groups save, over the whole model in the same session.
-        """
-        terms = []
-        for family, groups in group_by(self.groups, lambda group: group.family).items():
-            chosen = [precisions[self.groups.index(group)] for group in groups]
-            own = price_target(family, self.own).key
-            for precision in dict.fromkeys(chosen):
-                if precision != self.own:
-                    count, key = chosen.count(precision), price_target(family, precision).key
-                    terms += [
-                        CallTerm(own, -count, self.prices.get(own)),
-                        CallTerm(key, count, self.prices.get(key)),
-                    ]
-        if not terms:
-            return ONE
-        model = total([CallTerm(records.MODEL, 1.0, self.prices.get(records.MODEL))], quantity)
-        share = quotient(total(terms, quantity), model)
-        return None if share is None else Total(1.0 + share.value, share.half)
+        """Return what a choice is expected to take of what the model takes (1: as much), with its interval."""
+        pairs = zip(self.groups, precisions, strict=True)
+        counts = Counter((group.family, precision) for group, precision in pairs if precision != self.own)
+        return self.prediction.share(counts, quantity)
 
     def verified(self, name: str, quantity: str = "energy") -> Total | None:
         """Return what a choice was measured to take of what the model takes, in turn with it."""
-        both = [self._verified.get(key) for key in (applied_target(name).key, records.MODEL)]
-        changed, model = (total([CallTerm("whole", 1.0, one)], quantity) for one in both)
-        return quotient(changed, model)
+        changed, model = (self._verified.get(key) for key in (applied_target(name).key, records.MODEL))
+        return ratio(changed, model, quantity)
 
     def quality(self, name: str) -> tuple[str, list[str]]:
         """Return the grade of what was measured of a choice, and what disturbed it or the model beside it."""

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from energyscope.planning.choice import Choice, ChoiceProblem
 from energyscope.planning.groups import LinearGroup
 from energyscope.planning.layers import BITS
 
 SENSITIVITY_ONLY, MLP_RULE = "sensitivity only", "MLP to 8 bits"
+QUADRANT, AS_MANY = "high energy, low impact", "as many at random"  # to 8 bits, too
 MIXTURES = 3
 _EIGHT_BITS = ("int8", "fp8")
 
@@ -24,21 +26,40 @@ def everywhere(precision: str) -> str:
 def rules(
     problem: ChoiceProblem, precisions: Sequence[str], groups: Sequence[LinearGroup]
 ) -> Iterator[tuple[str, Choice]]:
-    """Yield each precision everywhere, the MLP in 8 bits, and random mixtures, with their names."""
+    """Yield each precision everywhere, in 8 bits the MLP and the quadrant of high energy and low impact, and
+    random choices, with their names.
+    """
     for option, precision in enumerate(precisions[1:], start=1):
         choice = problem.possible(option)
         if choice.any():
             yield everywhere(precision), choice
-    is_mlp = np.array([group.kind.startswith("mlp") for group in groups])
-    eights = [precisions.index(name) for name in _EIGHT_BITS if name in precisions]
-    mlp_choices = (np.where(is_mlp, problem.possible(eight), 0) for eight in eights)
-    rule = next((choice for choice in mlp_choices if choice.any()), None)
-    if rule is not None:
-        yield MLP_RULE, rule
     drawn = np.random.default_rng(problem.seed)
+    eights = (problem.possible(precisions.index(name)) for name in _EIGHT_BITS if name in precisions)
+    eight = next((choice for choice in eights if choice.any()), problem.own)
+    is_mlp = np.array([group.kind.startswith("mlp") for group in groups])
+    among = quadrant(problem, eight)
+    as_many = np.isin(np.arange(len(groups)), drawn.choice(np.flatnonzero(eight), among.sum(), replace=False))
+    for name, members in ((MLP_RULE, is_mlp), (QUADRANT, among), (AS_MANY, as_many)):
+        choice = np.where(members, eight, 0)
+        if choice.any():
+            yield name, choice
     possible = [np.flatnonzero(~np.isnan(row)) for row in problem.costs]
     for number in range(MIXTURES):
         yield f"random {number + 1}", np.array([drawn.choice(row) for row in possible], dtype=np.intp)
+
+
+def quadrant(problem: ChoiceProblem, exchanged: Choice) -> npt.NDArray[np.bool_]:
+    """Tell which of the groups that are ``exchanged`` cost more than the median now and do less harm than it.
+
+    That such components should be quantized is what studies of energy and impact by component conclude.
+    """
+    places = np.arange(len(exchanged))
+    costs, harms = problem.costs[:, 0], problem.means[places, exchanged]
+    among = exchanged > 0
+    if not among.any():
+        return among
+    chosen: npt.NDArray[np.bool_] = among & (costs >= np.median(costs[among])) & (harms <= np.median(harms[among]))
+    return chosen
 
 
 def in_bits(problem: ChoiceProblem, precisions: Sequence[str], groups: Sequence[LinearGroup]) -> ChoiceProblem:

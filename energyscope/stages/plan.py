@@ -1,6 +1,7 @@
 """Plan: which linears at which precision save the most inside a budget for the predictions; applied and verified.
 
 prices        a group of each family at each precision, and the whole model, in shuffled passes
+everywhere    each precision that saves something, in the whole model: together groups may cost otherwise
 sensitivity   each group by itself at each precision, on the first half of the data
 whole choices every precision everywhere, rules of thumb and random mixtures, on the same half
 choice        the cheapest within the budget; tried as a whole and corrected until it does what it should
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -33,8 +35,8 @@ from energyscope.planning.exporting import export_plan
 from energyscope.planning.groups import groups_of
 from energyscope.planning.judging import Judge
 from energyscope.planning.layers import candidates, layer_in
-from energyscope.planning.record import PRICES, VERIFY, NamedChoice, PlanRecord
-from energyscope.planning.rules import SENSITIVITY_ONLY, in_bits, rules
+from energyscope.planning.record import PRICES, VERIFY, WHOLE, NamedChoice, PlanRecord
+from energyscope.planning.rules import SENSITIVITY_ONLY, everywhere, in_bits, rules
 from energyscope.planning.workloads import PlanWorkload, parse_workload
 from energyscope.reasons import Reason, reason
 from energyscope.runs.schema import PLAN_JSON
@@ -53,6 +55,7 @@ STAGE = "plan"
 JUDGING, TRYING, EXPORTING = "plan: sensitivity", "plan: choices", "plan: export"
 FEWEST_EXAMPLES = 4
 USUAL_EXAMPLES = 256  # each group at each precision predicts half of them
+RANDOM_EXAMPLES = 64  # of random tokens, which differ less than texts
 TRIES = 4  # of a choice that does more harm as a whole than its parts
 MOST_EXCESS = 4.0  # by which harms are scaled at once
 
@@ -118,7 +121,7 @@ def evaluation_for(context: Context, budget: Budget) -> Evaluation:
     """
     settings, loaded = context.settings, context.loaded
     if settings.weights == "random":
-        return synthetic_evaluation(loaded, seed=settings.seed)
+        return synthetic_evaluation(loaded, examples=settings.max_examples or RANDOM_EXAMPLES, seed=settings.seed)
     if context.evaluation is None:
         why = "" if context.no_evaluation is None else f" ({context.no_evaluation.words})"
         raise DataError(f"a plan is judged on data, and there are none{why}: give some with --data")
@@ -183,6 +186,7 @@ class Planner:
             notes = self.replays.price(made(workload, self.context), workload.key, self.names)
             for note in notes:
                 self.keep({"workload": workload.key, "note": note})
+            self._everywhere(workload)
         self._sensitivity(judge)
         self._whole_choices(judge)
         for workload in self.workloads:
@@ -212,9 +216,31 @@ class Planner:
             "baseline": self.budget.baseline(judge.unchanged),
             "weight_bytes": stored_bytes(self.model),
             "modelled": self.meter.modelled,
-            "passes": {part: passes_of(part, settings) for part in (PRICES, VERIFY)},
+            "passes": {part: passes_of(part, settings) for part in (PRICES, WHOLE, VERIFY)},
             "seed": settings.seed,
         }
+
+    def _everywhere(self, workload: PlanWorkload) -> None:
+        """Measure each precision that saves something wherever it has a price, for the whole model."""
+        record, layers = self.record(workload), dict[str, Mapping[str, nn.Module]]()
+        quantity = "time" if self.settings.objective == "time" else "energy"
+        for precision in self.names[1:]:
+            costs = {group.name: record.cost(group, precision, quantity) for group in self.groups}
+            priced = [group for group in self.groups if costs[group.name] is not None]
+            own = {group.name: record.cost(group, record.own, quantity) or 0.0 for group in priced}
+            if not any((costs[name] or 0.0) < own[name] for name in own):
+                continue
+            try:
+                layers[everywhere(precision)] = self._layers(dict.fromkeys(own, precision))
+            except Exception as error:  # noqa: BLE001 - kernels fail in many ways; then groups are added up
+                release(self.loaded.device)
+                note = reason("plan-parts-alone", precision=precision, error=first_line(error))
+                self.keep({"workload": workload.key, "note": note})
+            else:
+                families = Counter(group.family for group in priced)
+                self.keep({"workload": workload.key, "everywhere": {"precision": precision, "families": families}})
+        if layers:
+            self.replays.apply(WHOLE, made(workload, self.context), workload.key, layers)
 
     # --- what it does to the predictions --------------------------------------------------------------------
 
@@ -244,14 +270,22 @@ class Planner:
             return {"sums": None, "reason": failure(error)}
         return {"sums": [float(f"{value:.6g}") for value in self.budget.harm(outcomes).sums]}
 
-    def _layers(self, precisions: Mapping[str, str]) -> dict[str, nn.Module]:
-        """Return the layers of groups at their precisions, by the paths of the linears."""
-        return {
-            path: layer_in(self.model.get_submodule(path), precisions[group.name], path)
-            for group in self.groups
-            if precisions.get(group.name, self.loaded.precision) != self.loaded.precision
-            for path in group.paths
-        }
+    def _layers(
+        self, precisions: Mapping[str, str], made_before: dict[tuple[str, str], nn.Module] | None = None
+    ) -> dict[str, nn.Module]:
+        """Return the layers of groups at their precisions, by the paths of the linears.
+
+        Those that were ``made_before``, by path and precision, are taken again, and new ones join them.
+        """
+        known = {} if made_before is None else made_before
+        layers = {}
+        for group in self.groups:
+            precision = precisions.get(group.name, self.loaded.precision)
+            for path in group.paths if precision != self.loaded.precision else ():
+                if (path, precision) not in known:
+                    known[path, precision] = layer_in(self.model.get_submodule(path), precision, path)
+                layers[path] = known[path, precision]
+        return layers
 
     def _by_group(self, precisions: Sequence[str]) -> dict[str, str]:
         return {group.name: name for group, name in zip(self.groups, precisions, strict=True)}
@@ -329,9 +363,10 @@ class Planner:
         release(self.loaded.device)
         for workload, choices in compared.items():
             if choices:
-                layers_of = {one.name: self._layers(self._by_group(one.precisions)) for one in choices}
-                self.replays.verify(made(workload, self.context), workload.key, layers_of)
-                del layers_of  # before those of the next workload are made
+                known = dict[tuple[str, str], nn.Module]()  # choices share layers, or would fill the memory
+                layers_of = {one.name: self._layers(self._by_group(one.precisions), known) for one in choices}
+                self.replays.apply(VERIFY, made(workload, self.context), workload.key, layers_of)
+                del layers_of, known  # before those of the next workload are made
 
     def _levers(self) -> None:
         """Measure what else saves energy of the first workload with the choice that was adopted, if that saves."""

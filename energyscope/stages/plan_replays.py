@@ -15,7 +15,7 @@ from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.planning.groups import LinearGroup
 from energyscope.planning.layers import Layers, exchanged
-from energyscope.planning.record import PRICES, VERIFY
+from energyscope.planning.record import PRICES, VERIFY, WHOLE
 from energyscope.planning.replaying import MODEL, PlanSetup, applied_target, middle, price_target, tree_of
 from energyscope.planning.workloads import PlanWorkload
 from energyscope.progress import Progress
@@ -36,6 +36,7 @@ from energyscope.stages.session import Session
 from energyscope.workloads import Workload
 
 PRICING, VERIFYING = "plan: prices", "plan: verification"
+LABELS = {PRICES: PRICING, WHOLE: "plan: each precision everywhere", VERIFY: VERIFYING}
 VERIFY_PASSES = 7
 
 Keep = Callable[[Mapping[str, Any]], None]
@@ -58,7 +59,7 @@ def made(workload: PlanWorkload, context: Context) -> Workload:
 
 def passes_of(part: str, settings: RunSettings) -> int:
     """Return how many windows of each target decide how many are taken of it."""
-    return settings.passes if part == PRICES else max(VERIFY_PASSES, settings.passes)
+    return max(VERIFY_PASSES, settings.passes) if part == VERIFY else settings.passes
 
 
 class PlanReplays:
@@ -94,12 +95,12 @@ class PlanReplays:
             self._run(setup, key, PRICES, targets)
         return notes
 
-    def verify(self, workload: Workload, key: str, choices: Mapping[str, Layers]) -> None:
+    def apply(self, part: str, workload: Workload, key: str, choices: Mapping[str, Layers]) -> None:
         """Measure the whole model with each of the choices, by name, in turn with the model as it is."""
         with self._setup(workload) as (setup, _):
             for name, layers in choices.items():
                 setup.apply(name, layers)
-            self._run(setup, key, VERIFY, [MODEL, *map(applied_target, choices)])
+            self._run(setup, key, part, [MODEL, *map(applied_target, choices)])
 
     def levers(self, workload: PlanWorkload, context: Context, layers: Layers) -> None:
         """Measure what else saves energy once a choice is applied: each alternative to the run's setting.
@@ -168,6 +169,6 @@ class PlanReplays:
             budget,
             lambda entry: self._keep({"workload": key, "part": part, **entry}),
             seed=settings.seed,
-            stage=PRICING if pricing else VERIFYING,
+            stage=LABELS[part],
         )
         session.run(targets, self.progress)

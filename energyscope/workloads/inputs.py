@@ -84,9 +84,9 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     return on_device(sample, size, _padding(loaded), loaded.device)
 
 
-def synthetic_evaluation(loaded: LoadedModel, *, examples: int = 64, seed: int = 0) -> Evaluation:
+def synthetic_evaluation(loaded: LoadedModel, *, examples: int, seed: int = 0) -> Evaluation:
     """Return random tokens as data for a model whose weights are random: only outputs can be compared on them."""
-    size = min(8, _fitting_batch(loaded, default_length(loaded)))
+    size = min(8, max(1, examples // 2), _fitting_batch(loaded, default_length(loaded)))
     batches = benchmark_inputs(loaded, batch_size=size, seed=seed + 1, count=-(-examples // size))
     return Evaluation(
         source="random tokens",
