@@ -205,7 +205,7 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
 
 
 def _plan(run: Run) -> Iterator[Change]:
-    """Yield the plan and the choices that were applied beside it, each against the model as it is."""
+    """Yield the plan and the best single precision, each as it was applied against the model as it is."""
     document = run.plan or {}
     batch = finite((run.document.get("settings") or {}).get("batch_size")) or 1
     first: dict[str, Any] = {}  # of each phase, at the run's own batch: others are other work
@@ -216,7 +216,7 @@ def _plan(run: Run) -> Iterator[Change]:
     for phase, choice in pairs:
         measured, held_out = choice.get("measured") or {}, choice.get("held_out") or {}
         energy = from_entry(measured.get("energy"))
-        if energy is None:
+        if energy is None or choice.get("comparison"):
             continue
         baseline, value = finite(held_out.get("baseline")), finite(held_out.get("value"))
         holds = held_out.get("holds")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -75,7 +76,7 @@ def document(record: PlanRecord) -> dict[str, Any] | None:
 
     Ratios are to the model as it is, in turn with it. Energies are mJ, times us, of a pass or step of a workload;
     ``harm`` is in the quantity that the budget is spent in (`energyscope.planning.budget`), of the half that the
-    plan was made on, and ``held_out`` of the other. ``saves`` are the ratios of the objective. ``adopted`` is the
+    plan was made on, and ``held_out`` of the other. ``saves`` are the ratios of the objective; a ``comparison`` is nothing that is advised. ``adopted`` is the
     choice that ``groups`` hold, ``elsewhere`` what the plan of each workload is expected to take of the others.
     """
     records = [record.at(workload["key"]) for workload in record.header.get("workloads", ())]
@@ -165,6 +166,7 @@ def _choice(record: PlanRecord, choice: NamedChoice, limit: float) -> dict[str, 
     return {
         "name": choice.name,
         "changes": changes,
+        "comparison": choice.name in {QUADRANT, AS_MANY},
         "groups": dict(counts),
         "predicted": predicted,
         "measured": measured,
@@ -222,10 +224,15 @@ def _held_out(record: PlanRecord, name: str) -> dict[str, Any] | None:
 def _adopted(choices: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the choice that took the least of those that were applied: parts may cost other than in the model.
 
-    It stayed within the budget on the half of the data that the plan was made on.
+    It stayed within the budget on the half of the data that the plan was made on, and saves something. Where there
+    is none, that is the plan.
     """
-    applied = [choice for choice in choices if choice["within"] and choice["saves"]["measured"] is not None]
-    return min(applied, key=lambda choice: float(choice["saves"]["measured"]["value"]), default=choices[0])
+    saving = [
+        choice
+        for choice in choices
+        if choice["within"] and (taken := choice["saves"]["measured"]) and (taken["high"] or math.inf) < 1
+    ]
+    return min(saving, key=lambda choice: float(choice["saves"]["measured"]["value"]), default=choices[0])
 
 
 def _verdict(adopted: dict[str, Any]) -> Verdict:

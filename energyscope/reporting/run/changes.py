@@ -93,7 +93,7 @@ def change_table(measured: list[Change], report: Report) -> Table:
     rows = [
         {
             "change": _capital(change_name(change)),
-            "phase": change.phase if report.generates else "forward pass",
+            "phase": change.phase if report.generates or change.phase == "decode" else "forward pass",
             "saved": change.saved,
             "time": change.time,
             "quality": _quality(change),
