@@ -99,6 +99,8 @@ class PlanRecord:
     def measured(self, part: str) -> dict[str, Measured]:
         """Return the figures of every target that was replayed in a part of the plan, by key."""
         own = [entry for entry in self.entries if entry.get("part") == part]
+        if not own:
+            return {}
         own, _ = records.at_main_speed(own)
         idle, passes = records.idle_of(own), self.header["passes"][part]
         by_key = group_by((entry for entry in own if "subject" in entry), lambda entry: str(entry["subject"]))

@@ -123,6 +123,8 @@ def change_figure(report: Report) -> Figure | None:
     views = []
     for phase, state in states or [(None, {})]:
         rows = [row for row, change in zip(every.rows, measured, strict=True) if phase in {None, change.phase}]
+        if len({row["phase"] for row in rows}) > 1:  # one plan for several workloads, of which none has a profile
+            rows = [{**row, "change": f"{row['change']} ({row['phase']})"} for row in rows]
         if rows:
             table = replace(every, rows=rows[:_MOST_BARS])
             views.append(View(bars(table, "change", "saved"), table, state))
