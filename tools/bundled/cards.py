@@ -59,9 +59,43 @@ def _measure_next_token(model: Any, tokenizer: Any) -> dict[str, Any]:
     }
 
 
+def missed(card: dict[str, Any]) -> list[str]:
+    """Return the stated margins that the measured results do not keep, a line each."""
+    checks = _classifier_checks(card) if card["task"] == "classification" else _next_token_checks(card)
+    return [check for check, kept in checks.items() if not kept]
+
+
+def _classifier_checks(card: dict[str, Any]) -> dict[str, bool]:
+    results, best = card["results"], max(card["baselines"].values())
+    least = best + card["margins"]["accuracy_above_baselines"]
+    return {
+        f"accuracy at least {least:.3f}": results["accuracy"] >= least,
+        f"accuracy without attention at most {best:.3f}": results["accuracy_without_attention"] <= best,
+    }
+
+
+def _next_token_checks(card: dict[str, Any]) -> dict[str, bool]:
+    results, baselines, margins = card["results"], card["baselines"], card["margins"]
+    bigram, silenced = baselines["bigram"], results["perplexity_without_attention"]
+    most = bigram * margins["perplexity_of_bigram"]
+    checks = {
+        f"perplexity at most {most:.3f}": results["perplexity"] <= most,
+        f"perplexity without attention at least {bigram:.3f}": silenced >= bigram,
+    }
+    for rule, margin in margins["choice_accuracy_above_bigram"].items():
+        least = baselines["bigram_choice_accuracy"][rule] + margin
+        silenced = results["choice_accuracy_without_attention"][rule]
+        checks[f"{rule} at least {least:.3f}"] = results["choice_accuracy"][rule] >= least
+        checks[f"{rule} without attention below {least:.3f}"] = silenced < least
+    return checks
+
+
 def card_of(model: Any, tokenizer: Any, recipe: Recipe, seconds: tuple[float, float]) -> dict[str, Any]:
     """Return everything that is known of a trained model, ready for JSON."""
     config = model.config
+    on_gpu = model.device.type == "cuda"
+    command = f"python tools/bundled/train.py --model {recipe.name}"
+    command += (" --device cuda" if on_gpu else "") + ("" if recipe.bundled else " --output DIR")
     return {
         "name": recipe.name,
         "task": recipe.task,
@@ -84,7 +118,8 @@ def card_of(model: Any, tokenizer: Any, recipe: Recipe, seconds: tuple[float, fl
             "seconds": round(seconds[0]),
             "processor_seconds": round(seconds[1]),
             "threads": torch.get_num_threads(),
-            "command": f"python tools/bundled/train.py --model {recipe.name}",
+            "command": command,
+            **({"device": torch.cuda.get_device_name(model.device)} if on_gpu else {}),
             "python": platform.python_version(),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
@@ -132,11 +167,13 @@ def _summary(card: dict[str, Any]) -> str:
 
 
 def _training(training: dict[str, Any]) -> str:
+    seconds = f"{training['processor_seconds']} s of one CPU core ({training['seconds']} s by the clock)"
+    if "device" in training:
+        seconds = f"{training['seconds']} s by the clock on one {training['device']}"
     return (
         f"`{training['command']}`: about {training['texts']:,} fresh {training['unit']}, each seen once, "
         f"in batches of {training['batch_size']}, AdamW at {training['learning_rate']:g} (one cycle), "
-        f"seed {training['seed']}, {training['processor_seconds']} s of one CPU core "
-        f"({training['seconds']} s by the clock), torch {training['torch']}, "
+        f"seed {training['seed']}, {seconds}, torch {training['torch']}, "
         f"transformers {training['transformers']}."
     )
 

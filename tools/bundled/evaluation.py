@@ -85,8 +85,8 @@ def accuracy(model: Any, tokenizer: Any, items: Sequence[Item]) -> float:
     """Return the share of texts whose label the model gives."""
     right = 0
     for batch in _batches(items):
-        encoded = tokenizer([item["text"] for item in batch], padding=True, return_tensors="pt")
-        labels = torch.tensor([item["label"] for item in batch])
+        encoded = _encoded(model, tokenizer, batch)
+        labels = torch.tensor([item["label"] for item in batch], device=model.device)
         right += int((model(**encoded).logits.argmax(-1) == labels).sum())
     return right / len(items)
 
@@ -96,9 +96,9 @@ def perplexity(model: Any, tokenizer: Any, items: Sequence[Item]) -> float:
     """Return exp of the mean cross-entropy (nats) over all tokens but each text's first (the start token)."""
     total, count = 0.0, 0
     for batch in _batches(items):
-        encoded = tokenizer([item["text"] for item in batch], padding=True, return_tensors="pt")
+        encoded = _encoded(model, tokenizer, batch)
         labels = encoded["input_ids"].masked_fill(encoded["attention_mask"] == 0, -100)[:, 1:]
-        logits = model(**encoded).logits[:, :-1]
+        logits = model(**encoded).logits[:, :-1].float()
         total += functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum").item()
         count += int((labels != -100).sum())
     return math.exp(total / count)
@@ -109,9 +109,9 @@ def choice_accuracy(model: Any, tokenizer: Any, choices: Sequence[Item]) -> dict
     """Return, for each rule, the share of choices in which the right word is likelier than the wrong one."""
     right: dict[str, list[bool]] = defaultdict(list)
     for batch in _batches(choices):
-        encoded = tokenizer([choice["text"] for choice in batch], padding=True, return_tensors="pt")
+        encoded = _encoded(model, tokenizer, batch)
         last = encoded["attention_mask"].sum(-1) - 1
-        logits = model(**encoded).logits[torch.arange(len(batch)), last]
+        logits = model(**encoded).logits[torch.arange(len(batch), device=model.device), last].cpu()
         for choice, scores in zip(batch, logits, strict=True):
             good, bad = tokenizer.convert_tokens_to_ids([choice["right"], choice["wrong"]])
             right[choice["rule"]].append(bool(scores[good] > scores[bad]))
@@ -157,6 +157,11 @@ def _shares(right: Mapping[str, Sequence[bool]]) -> dict[str, float]:
 
 def _batches(items: Sequence[Item], size: int = 50) -> Iterator[Sequence[Item]]:
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _encoded(model: Any, tokenizer: Any, items: Sequence[Item]) -> Any:
+    """Return the items' texts as padded rows (items x tokens), on the model's device."""
+    return tokenizer([item["text"] for item in items], padding=True, return_tensors="pt").to(model.device)
 
 
 def _ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:

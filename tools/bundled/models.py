@@ -1,11 +1,12 @@
-"""The three architectures and their tokenizer, before training."""
+"""The architectures, the recipes and the tokenizer, before training."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import torch
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from tokenizers import models as tokenizer_models
 from tokenizers.processors import TemplateProcessing
@@ -19,15 +20,21 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-POSITIONS = 512  # the longest input; nothing in training is longer than 256
-SPREAD = 0.08  # of the initial weights; the families' usual 0.02 suits widths of thousands, not of a hundred
+POSITIONS = 512  # the tiny models' longest input; nothing in training is longer than 256
+SPREAD = 0.08  # of the tiny models' initial weights; the usual 0.02 suits larger widths than a hundred
+USUAL_SPREAD = 0.02
 LABELS = {0: "negative", 1: "positive"}
 END = "<|endoftext|>"  # begins every story, and so ends the one before it
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one model is trained. ``texts`` is the number of training texts, each seen once."""
+    """How one model is trained and saved. ``texts`` is the number of training texts, each seen once.
+
+    The first ``1 / plain`` of a next-token model's texts are plain stories. A ``mixed`` model multiplies its
+    matrices in BF16 while it is trained; its weights are FP32 until it is saved as ``saved``. What is not
+    ``bundled`` does not go into the package.
+    """
 
     name: str
     task: Literal["classification", "next-token"]
@@ -37,14 +44,27 @@ class Recipe:
     learning_rate: float
     weight_decay: float = 0.01
     warmup: float = 0.05
+    positions: int = POSITIONS
+    plain: int = 3
+    mixed: bool = False
+    saved: torch.dtype = torch.float32
+    bundled: bool = True
 
 
+# In trials a rule was found after some hundred steps of plain stories: so many small batches, half of them plain.
+GPT2_SMALL = Recipe(
+    "gpt2-small", "next-token", 14, 70_000, 32, 5e-4, positions=1024, plain=2, mixed=True, bundled=False
+)
 RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe("tiny-distilbert", "classification", 11, 200_000, 64, 7e-4),
         Recipe("tiny-gpt2", "next-token", 12, 70_000, 24, 2e-3),
         Recipe("tiny-llama", "next-token", 13, 70_000, 24, 2e-3),
+        GPT2_SMALL,
+        replace(
+            GPT2_SMALL, name="llama-1b-width", seed=15, learning_rate=3e-4, positions=2048, saved=torch.bfloat16
+        ),
     )
 }
 
@@ -67,7 +87,7 @@ def tokenizer_for(recipe: Recipe, words: Sequence[str]) -> Any:
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        model_max_length=POSITIONS,
+        model_max_length=recipe.positions,
         padding_side="right",
         model_input_names=["input_ids", "attention_mask"],
         **names,
@@ -76,15 +96,21 @@ def tokenizer_for(recipe: Recipe, words: Sequence[str]) -> Any:
 
 def build(recipe: Recipe, tokenizer: Any) -> Any:
     """Build the untrained model of a recipe. Seed torch first."""
-    builder = {"tiny-distilbert": _distilbert, "tiny-gpt2": _gpt2, "tiny-llama": _llama}[recipe.name]
-    return builder(tokenizer)
+    builder = {
+        "tiny-distilbert": _tiny_distilbert,
+        "tiny-gpt2": _tiny_gpt2,
+        "tiny-llama": _tiny_llama,
+        "gpt2-small": _gpt2_small,
+        "llama-1b-width": _llama_1b_width,
+    }[recipe.name]
+    return builder(tokenizer, recipe.positions)
 
 
-def _distilbert(tokenizer: Any) -> Any:
+def _tiny_distilbert(tokenizer: Any, positions: int) -> Any:
     return DistilBertForSequenceClassification(
         DistilBertConfig(
             vocab_size=len(tokenizer),
-            max_position_embeddings=POSITIONS,
+            max_position_embeddings=positions,
             initializer_range=SPREAD,
             dim=96,
             hidden_dim=384,
@@ -100,38 +126,72 @@ def _distilbert(tokenizer: Any) -> Any:
     )
 
 
-def _gpt2(tokenizer: Any) -> Any:
-    return GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=len(tokenizer),
-            n_positions=POSITIONS,
-            initializer_range=SPREAD,
-            n_embd=96,
-            n_layer=4,
-            n_head=6,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            resid_pdrop=0.0,
-            **_tokens(tokenizer),
-        )
+def _tiny_gpt2(tokenizer: Any, positions: int) -> Any:
+    return _gpt2(
+        tokenizer,
+        vocab_size=len(tokenizer),
+        n_positions=positions,
+        initializer_range=SPREAD,
+        n_embd=96,
+        n_layer=4,
+        n_head=6,
     )
 
 
-def _llama(tokenizer: Any) -> Any:
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=len(tokenizer),
-            max_position_embeddings=POSITIONS,
-            initializer_range=SPREAD,
-            hidden_size=96,
-            intermediate_size=256,
-            num_hidden_layers=5,
-            num_attention_heads=6,
-            num_key_value_heads=2,
-            tie_word_embeddings=True,
-            **_tokens(tokenizer),
-        )
+def _gpt2_small(tokenizer: Any, positions: int) -> Any:
+    """Build GPT-2 small. Of its vocabulary the tokenizer has the first 220 ids: the other rows of the embedding
+    are never read, but with them the head costs what it costs in GPT-2.
+    """
+    return _gpt2(
+        tokenizer,
+        vocab_size=50_257,
+        n_positions=positions,
+        initializer_range=USUAL_SPREAD,
+        n_embd=768,
+        n_layer=12,
+        n_head=12,
     )
+
+
+def _gpt2(tokenizer: Any, **shape: float) -> Any:
+    config = GPT2Config(embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0, **_tokens(tokenizer), **shape)
+    return GPT2LMHeadModel(config)
+
+
+def _tiny_llama(tokenizer: Any, positions: int) -> Any:
+    return _llama(
+        tokenizer,
+        vocab_size=len(tokenizer),
+        max_position_embeddings=positions,
+        initializer_range=SPREAD,
+        hidden_size=96,
+        intermediate_size=256,
+        num_hidden_layers=5,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+    )
+
+
+def _llama_1b_width(tokenizer: Any, positions: int) -> Any:
+    """Build a Llama with the layers of Llama-3.2-1B, but four of them instead of sixteen."""
+    return _llama(
+        tokenizer,
+        # A multiple of 64, as in most large models: GPUs multiply BF16 matrices of other widths with slower
+        # kernels, and the head would cost more than its size. The rows that are added are never read.
+        vocab_size=-(-len(tokenizer) // 64) * 64,
+        max_position_embeddings=positions,
+        initializer_range=USUAL_SPREAD,
+        hidden_size=2048,
+        intermediate_size=8192,
+        num_hidden_layers=4,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        head_dim=64,
+    )
+
+
+def _llama(tokenizer: Any, **shape: float) -> Any:
+    return LlamaForCausalLM(LlamaConfig(tie_word_embeddings=True, **_tokens(tokenizer), **shape))
 
 
 def _tokens(tokenizer: Any) -> dict[str, int]:

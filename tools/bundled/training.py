@@ -24,7 +24,7 @@ Batch = dict[str, torch.Tensor]
 def train(model: Any, tokenizer: Any, recipe: Recipe) -> tuple[float, float]:
     """Train in place and return the seconds it took, by the clock and of the processor.
 
-    Seed torch first; the texts are drawn with the recipe's seed.
+    Seed torch first; the texts are drawn with the recipe's seed. The batches go to the model's device.
     """
     make = review_batches if recipe.task == "classification" else story_batches
     batches = make(tokenizer, recipe)
@@ -34,18 +34,21 @@ def train(model: Any, tokenizer: Any, recipe: Recipe) -> tuple[float, float]:
         optimizer, recipe.learning_rate, total_steps=steps, pct_start=recipe.warmup, cycle_momentum=False
     )
     model.train()
-    start, total = (time.perf_counter(), time.process_time()), 0.0
+    start = time.perf_counter(), time.process_time()
+    losses: list[torch.Tensor] = []
     for step, batch in enumerate(itertools.islice(batches, steps), start=1):
-        loss = batch_loss(model, batch)
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=recipe.mixed):
+            loss = batch_loss(model, {key: value.to(model.device) for key, value in batch.items()})
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        total += loss.item()
+        losses.append(loss.detach())  # reading it at each step would make a GPU wait for the next texts
         if step % 100 == 0 or step == steps:
-            print(f"{recipe.name} step {step}/{steps} loss {total / (step % 100 or 100):.4f}", flush=True)
-            total = 0.0
+            mean, seconds = torch.stack(losses).mean().item(), time.perf_counter() - start[0]
+            print(f"{recipe.name} step {step}/{steps} loss {mean:.4f} after {seconds:.0f} s", flush=True)
+            losses.clear()
     model.eval()
     return time.perf_counter() - start[0], time.process_time() - start[1]
 
@@ -53,7 +56,7 @@ def train(model: Any, tokenizer: Any, recipe: Recipe) -> tuple[float, float]:
 def batch_loss(model: Any, batch: Batch) -> torch.Tensor:
     """Return the mean cross-entropy in nats, a scalar; padding (label -100) does not count."""
     logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
-    return functional.cross_entropy(logits.flatten(0, -2), batch["labels"].flatten(), ignore_index=-100)
+    return functional.cross_entropy(logits.float().flatten(0, -2), batch["labels"].flatten(), ignore_index=-100)
 
 
 def review_batches(tokenizer: Any, recipe: Recipe) -> Iterator[Batch]:
@@ -73,7 +76,7 @@ def review_batches(tokenizer: Any, recipe: Recipe) -> Iterator[Batch]:
 
 
 def story_batches(tokenizer: Any, recipe: Recipe) -> Iterator[Batch]:
-    """Yield batches of stories, labelled with each next token; the first third of them plain."""
+    """Yield batches of stories, labelled with each next token; the first part of them plain."""
     rng = random.Random(recipe.seed)
     teller = StoryTeller(recipe.seed, "training")
 
@@ -83,7 +86,7 @@ def story_batches(tokenizer: Any, recipe: Recipe) -> Iterator[Batch]:
     def draw_long() -> str:
         return "".join(draw(False) for _ in range(6))
 
-    for batch in _like_lengths(rng, recipe, recipe.texts // 3, draw, draw_long, len):
+    for batch in _like_lengths(rng, recipe, recipe.texts // recipe.plain, draw, draw_long, len):
         encoded = _encode(tokenizer, batch)
         labels = encoded["input_ids"].masked_fill(encoded["attention_mask"] == 0, -100)[:, 1:].contiguous()
         yield {key: value[:, :-1].contiguous() for key, value in encoded.items()} | {"labels": labels}
