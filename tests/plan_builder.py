@@ -117,12 +117,14 @@ def plan_entries(
     ]
 
 
-def build_plan(path: Path, shape: Shape | None = None, **changes: Any) -> Run:
+def build_plan(
+    path: Path, shape: Shape | None = None, *, entries: list[dict[str, Any]] | None = None, **changes: Any
+) -> Run:
     """Write a synthetic run of which a plan has results, and the profile where ``shape`` has one."""
     run = build_run(path, shape or Shape(profile=False, impact=False, execution="cuda-graph"))
     store = RunStore.open(run.path)
     store.document["settings"] |= {"stages": ["plan", "report"], "precision": "bf16"}
     store.document["stages"]["plan"] = {"state": "done", "reason": None, "seconds": 90.0}
     store.update()
-    store.write_json(schema.PLAN_JSON, document(PlanRecord(plan_entries(**changes))) or {})
+    store.write_json(schema.PLAN_JSON, document(PlanRecord(entries or plan_entries(**changes))) or {})
     return load_run(path)

@@ -205,18 +205,23 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
 
 
 def _plan(run: Run) -> Iterator[Change]:
-    """Yield the plan and the best single precision, each as it was applied against the model as it is."""
+    """Yield what may be advised of a plan's choices, each as it was applied against the model as it is."""
     document = run.plan or {}
     batch = finite((run.document.get("settings") or {}).get("batch_size")) or 1
     first: dict[str, Any] = {}  # of each phase, at the run's own batch: others are other work
     for workload in document.get("workloads") or []:
         if workload["batch_size"] == batch:
             first.setdefault(str(workload["phase"]), workload)
-    pairs = [(phase, choice) for phase, workload in first.items() for choice in workload["choices"]]
+    pairs = [
+        (phase, choice)
+        for phase, workload in first.items()
+        for choice in workload["choices"]
+        if not choice.get("comparison") or choice["name"] == workload["adopted"]
+    ]
     for phase, choice in pairs:
         measured, held_out = choice.get("measured") or {}, choice.get("held_out") or {}
         energy = from_entry(measured.get("energy"))
-        if energy is None or choice.get("comparison"):
+        if energy is None:
             continue
         baseline, value = finite(held_out.get("baseline")), finite(held_out.get("value"))
         holds = held_out.get("holds")

@@ -77,8 +77,8 @@ def document(record: PlanRecord) -> dict[str, Any] | None:
     Ratios are to the model as it is, in turn with it. Energies are mJ, times us, of a pass or step of a workload;
     ``harm`` is in the quantity that the budget is spent in (`energyscope.planning.budget`), of the half that the
     plan was made on, and ``held_out`` of the other. ``saves`` are the ratios of the objective; a ``comparison`` is
-    nothing that is advised. ``adopted`` is the choice that ``groups`` hold, ``elsewhere`` what the plan of each
-    workload is expected to take of the others.
+    advised only where it was adopted. ``adopted`` is the choice that ``groups`` hold, ``elsewhere`` what the plan
+    of each workload is expected to take of the others.
     """
     records = [record.at(workload["key"]) for workload in record.header.get("workloads", ())]
     chosen = [each for each in records if each.chosen is not None]

@@ -120,12 +120,14 @@ def evaluation_for(context: Context, budget: Budget) -> Evaluation:
 
     """
     settings, loaded = context.settings, context.loaded
+    evaluation = context.evaluation
     if settings.weights == "random":
-        return synthetic_evaluation(loaded, examples=settings.max_examples or RANDOM_EXAMPLES, seed=settings.seed)
-    if context.evaluation is None:
+        evaluation = synthetic_evaluation(
+            loaded, examples=settings.max_examples or RANDOM_EXAMPLES, seed=settings.seed
+        )
+    if evaluation is None:
         why = "" if context.no_evaluation is None else f" ({context.no_evaluation.words})"
         raise DataError(f"a plan is judged on data, and there are none{why}: give some with --data")
-    evaluation = context.evaluation
     fewest = max(2 * (budget.fewest_examples() or 1), FEWEST_EXAMPLES)
     if evaluation.examples < fewest:
         raise DataError(
@@ -299,7 +301,7 @@ class Planner:
         return next(one for one in self.record(workload).tried if one.name == name)
 
     def _whole_choices(self, judge: Judge) -> None:
-        """Measure choices that people make without a plan, and random mixtures."""
+        """Measure choices that people make without a plan, by the first workload's prices, and random mixtures."""
         problem = self.record().problem()
         for name, choice in rules(problem, self.names, self.groups):
             self._try(judge, name, choice)

@@ -1,4 +1,4 @@
-"""A plan on a GPU: what is predicted of parts is what the whole takes, and rows decide. About three minutes."""
+"""A plan on a GPU: what is predicted of parts is what the whole takes, and rows decide. Some five minutes."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import numpy as np
 import plan_builder as made
 import pytest
 
+from energyscope.changes.savings import changes
 from energyscope.planning.choice import choose
 from energyscope.planning.document import document, to_verify
 from energyscope.planning.record import VERIFY, PlanRecord
@@ -109,6 +110,18 @@ def test_what_takes_less_is_adopted_whatever_was_predicted():
     result = planned(PlanRecord(made.plan_entries(plan_mj=91.0)))
     assert (result["adopted"], result["verdict"]) == ("all fp8", "saves")
     assert {group["precision"] for group in result["groups"]} == {"fp8"}
+
+
+@pytest.mark.parametrize(("energy_mj", "adopted"), [(70.0, "high energy, low impact"), (95.0, "plan")])
+def test_what_is_applied_for_comparison_is_advised_where_it_saves_most(tmp_path, energy_mj, adopted):
+    """GIVEN the quadrant within the budget THEN it is adopted if it takes less than the plan, else unnamed."""
+    name, precisions = "high energy, low impact", ["fp8", "fp8", *["bf16"] * 4]
+    more = [made.tried(name, precisions, 1e-3), *made.verified(name, energy_mj, 1e-3)]
+    entries = [*made.plan_entries(), *more]
+    assert name in [choice.name for choice in to_verify(PlanRecord(entries))]
+    run = made.build_plan(tmp_path / "run", entries=entries)
+    assert run.plan["workloads"][0]["adopted"] == adopted
+    assert (name in [change.value for change in changes(run)]) == (adopted == name)
 
 
 def test_a_plan_that_saves_nothing_keeps_the_model():

@@ -214,6 +214,7 @@ def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict):
         ({"export": Path(), "budget": "kl 1"}, UsageError, "--export . exists: name a new folder"),
         ({"workloads": ("decode:0",)}, UsageError, "name some of prefill, decode, decode:32"),
         ({"budget": "accuracy -1%"}, DataError, "each half of the data needs 300"),
+        ({"budget": "kl 1", "weights": "random", "max_examples": 2}, DataError, "2 examples are too few"),
     ],
 )
 def test_what_cannot_be_planned_is_said_in_one_line(tmp_path, options, error, words):
