@@ -55,6 +55,22 @@ def test_a_cuda_graph_is_not_advised_to_a_cuda_graph(tmp_path, execution, advice
     assert f": measure {advice} batches with --stages alternatives." in told.cause
 
 
+@pytest.mark.parametrize(
+    ("traffic", "named"), [(1.2, "Reading 1.00 MiB of weights sets"), (3.4, "3.40 MiB (1.00 MiB of weights)")]
+)
+def test_weights_set_the_pace_only_where_they_are_most_of_the_traffic(tmp_path, traffic, named):
+    """GIVEN few FLOPs for each byte, THEN weights are named as the cause, or beside what is read otherwise."""
+
+    def few_flops(table):
+        table["flops"] = table["executed_flops"] = 1e6
+        table["bytes"] = traffic * 2**20
+        table["host_bound"] = False
+
+    run = rewritten(build_run(tmp_path / "run", Shape(execution="cuda-graph")), few_flops)
+    run = with_document(run, model={**Report(run).part("model"), "size_bytes": 2**20})
+    assert named in answer(run).cause
+
+
 def test_a_run_that_works_is_told_by_its_largest_blocks(tmp_path):
     """GIVEN mostly work, THEN the share of the energy that is work in the one or two largest blocks."""
     run = build_run(tmp_path / "run")

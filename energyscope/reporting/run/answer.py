@@ -218,6 +218,7 @@ class Answer:
             graph=workload is not None and workload.execution == GRAPH,
             watts=self.report.watts,
             intensity=flops / moved if flops is not None and moved else None,
+            moved=moved,
             memory_bound=_MEMORY_BOUND,
             compute_bound=_COMPUTE_BOUND,
             weights=finite(self.report.part("model").get("size_bytes")),
