@@ -309,15 +309,13 @@ class RunSettings:
             raise UsageError("--execution both is for the profile, and --stages leaves it out: name one of them")
         if self.joint in {"pairs", "all"} and "skip" not in self.methods:
             raise UsageError(f"--joint {self.joint} skips layers in pairs: add skip to --methods, to compare with")
-        if self.phase == "prefill" and self.context_lengths:
-            raise UsageError("--context-length is for decode steps: use --phase decode or both, or leave it out")
         self._check_plan()
         self.benchmark.check()
 
     def _check_plan(self) -> None:
         """Refuse workloads or a budget that cannot be read, or that random weights can neither keep nor break.
 
-        And an export without a plan, or of a precision that has no format for it.
+        And an export without a plan, or of a precision that has no format for it; a context without decode steps.
         """
         if self.export is not None and "plan" not in self.stages:
             raise UsageError("--export writes a model with its plan: give a --budget, or leave it out")
@@ -326,8 +324,9 @@ class RunSettings:
             raise UsageError(f"--export has no format for {others[0]}: use --plan-precisions {','.join(BY_TORCH)}")
         from energyscope.planning.workloads import parse_workload
 
-        for text in self.workloads:
-            parse_workload(text)
+        planned = {parse_workload(text).phase for text in self.workloads}
+        if self.context_lengths and self.phase == "prefill" and "decode" not in planned:
+            raise UsageError("--context-length is for decode steps: use --phase decode or both, or leave it out")
         if "plan" not in self.stages or self.budget is None:
             return
         from energyscope.planning.budget import WITHOUT_WEIGHTS, parse_budget  # imports numpy
