@@ -17,7 +17,7 @@ from energyscope.reasons import Reason, reason
 GOOD = ("A", "B")
 # the first of these that was measured is used: kernels as deployed before simulated ones, 8 bits before 4
 SENSITIVITIES = (
-    "fp8-real", "bnb-int8", "int8", "int8-wa", "int8-tensor", "fp8", "fp8-wa",
+    "fp8-real", "w8a8-real", "w8a16-real", "bnb-int8", "int8", "int8-wa", "int8-tensor", "fp8", "fp8-wa",
     "int4-real", "bnb-nf4", "nf4", "int4",
 )  # fmt: skip
 QUANTIZE, KEEP, LOOK, LEAVE = "quantize-first", "keep", "look-closer", "leave"

@@ -6,9 +6,11 @@ component's output, quantization keeps most of it.
 
 from __future__ import annotations
 
+from energyscope.loading.options import BY_TORCH
+
 REMOVALS = ("zero", "mean", "resample", "skip")
 SIMULATED = ("int8", "int8-tensor", "int4", "fp8", "nf4", "int8-wa", "fp8-wa")
-TORCH_KERNELS = ("fp8-real", "int4-real")
+TORCH_KERNELS = tuple(f"{precision}-real" for precision in BY_TORCH)
 BITSANDBYTES = ("bnb-int8", "bnb-nf4")
 REAL = TORCH_KERNELS + BITSANDBYTES
 QUANTIZATIONS = SIMULATED + REAL

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 VARIANTS: tuple[str, ...] = (
-    "fp32", "fp16", "bf16", "fp16-autocast", "fp8", "int8", "int8-static", "int4", "nf4", "fp4",
+    "fp32", "fp16", "bf16", "fp16-autocast", "fp8", "int8", "int8-static", "w8a8", "w8a16", "int4", "nf4", "fp4",
 )  # fmt: skip
 
 # The first GPUs with BF16 arithmetic (Ampere) and with the INT8 tensor cores that LLM.int8() takes (Turing).
@@ -24,7 +24,7 @@ _INT8_CAPABILITY = (7, 5)
 
 _OTHER_NAMES = {
     "4bit": "int4, nf4 or fp4",
-    "8bit": "int8",
+    "8bit": "w8a16, w8a8, fp8 or int8",
     "half": "fp16 or bf16",
     "amp": "fp16-autocast",
 }

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from energyscope.loading.linears import group_of, quantized_linears
+from energyscope.loading.options import EIGHT_BIT
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-_SCALE = 4  # bytes of a scale, a float32: one for each row in INT8, one for each block of so many in 4 bits
+_SCALE = 4  # bytes of a scale, a float32: one for each row in 8 bits, one for each block of so many in 4 bits
 _BLOCK = 64
 _NESTED_BLOCK = 256  # double quantization keeps a scale in one byte, and a float32 for each block of so many
 
@@ -46,7 +47,7 @@ def planned_parameters(
 
 def _quantized_bytes(weight: Tensor, rows: int, precision: str, *, double_quant: bool) -> int:
     count = weight.numel()
-    if precision in {"int8", "fp8"}:
+    if precision in EIGHT_BIT:
         return count + _SCALE * rows
     if precision == "int4":  # a group has a scale and an offset, as long as the weights were
         return count // 2 + 2 * weight.element_size() * (count // group_of(count // rows))

@@ -1,13 +1,15 @@
-"""Quantized linears by PyTorch's own kernels: FP8 with a scale for each row, INT4 with one for each group.
+"""Quantized linears by PyTorch's own kernels, and by Triton's, which comes with PyTorch.
 
-    fp8    weights and inputs in float8 (e4m3); a scale for each output of a weight, and one for each token
-    int4   weights in 4 bits, with a scale for each group of 128 inputs (64 or 32 where 128 does not divide a
-           layer's); inputs and products in BF16
+    fp8     weights and inputs in float8 (e4m3); a scale for each output of a weight, and one for each token
+    w8a8    weights and inputs in INT8, scaled likewise; sums in INT32
+    w8a16   weights in INT8, with a scale for each output; inputs and products as the model has them, in 16 bits
+    int4    weights in 4 bits, with a scale for each group of 128 inputs (64 or 32 where 128 does not divide a
+            layer's); inputs and products in BF16
 
-Values and scales are as compressed-tensors checkpoints hold them.
+Values and scales are as compressed-tensors checkpoints hold them; w8a8 and w8a16 are their names, and vLLM's.
 
-Nothing is installed for them. On a GPU one kernel rounds inputs to FP8 (`fp8_kernel`): several would take more
-than the product saves.
+Nothing is installed for them. On a GPU one kernel rounds inputs (`triton_kernels`): several would take more than
+the product saves.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from energyscope.errors import ModelError
 from energyscope.failures import first_line, out_of_memory
@@ -32,10 +35,15 @@ from energyscope.loading.kernel_trials import (
 from energyscope.loading.linears import group_of, quantized_linears
 from energyscope.reasons import Reason, reason
 
-IMPLEMENTATIONS = {"fp8": "PyTorch FP8 per row", "int4": "PyTorch INT4 in groups"}
+IMPLEMENTATIONS = {
+    "fp8": "PyTorch FP8 per row",
+    "w8a8": "PyTorch INT8 per row",
+    "w8a16": "PyTorch INT8 weights per row",
+    "int4": "PyTorch INT4 in groups",
+}
 
-FP8 = torch.float8_e4m3fn
-_FP8_LARGEST = float(torch.finfo(FP8).max)
+FP8, INT8 = torch.float8_e4m3fn, torch.int8
+_LARGEST = {FP8: 448.0, INT8: 127.0}
 _INT4_LEVELS = 15
 _INT4_MIDDLE = 8  # the code of 0
 _TILES = (8, 4, 2)  # of 16 inputs, that a GPU's kernel takes at once; it packs weights by them
@@ -57,18 +65,18 @@ class QuantizedLinear(nn.Module, ABC):
         self.scales = nn.Parameter(scales, requires_grad=False)
         self.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def packed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def packed(cls, weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return a float32 weight (out, in) as the kernel takes it, and its scales; ``dtype`` is the products'."""
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def restored(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    def restored(cls, weight: Tensor, dtype: torch.dtype) -> Tensor:
         """Return a float32 weight (out, in) as it is after rounding, in float32, by plain arithmetic."""
 
-    @staticmethod
-    def rounded(inputs: Tensor) -> Tensor:
+    @classmethod
+    def rounded(cls, inputs: Tensor) -> Tensor:
         """Return inputs (n, in) as the kernel rounds them, in float32."""
         return inputs.float()
 
@@ -87,29 +95,37 @@ class QuantizedLinear(nn.Module, ABC):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-class Fp8Linear(QuantizedLinear):
-    """Weights and inputs in FP8 (e4m3), each row scaled by its largest value; products in the inputs' dtype.
+class RowScaledLinear(QuantizedLinear):
+    """Weights and inputs in 8 bits, each row scaled by its largest value; products in the inputs' dtype."""
+
+    kind: torch.dtype
+
+    @classmethod
+    def packed(cls, weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        values, scales = round_weight(weight, cls.kind, dtype)
+        return values, scales.T.contiguous()
+
+    @classmethod
+    def restored(cls, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        values, scales = round_weight(weight, cls.kind, dtype)
+        return values.float() * scales
+
+    @classmethod
+    def rounded(cls, inputs: Tensor) -> Tensor:
+        values, scales = round_rows(inputs, cls.kind)
+        return values.float() * scales
+
+
+class Fp8Linear(RowScaledLinear):
+    """Weights and inputs in FP8 (e4m3).
 
     A GPU sums up as deployments do (``use_fast_accum``): slow sums in float32 are another, costlier kernel.
     """
 
-    @staticmethod
-    def packed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        values, scales = fp8_weight(weight, dtype)
-        return values, scales.T.contiguous()
-
-    @staticmethod
-    def restored(weight: Tensor, dtype: torch.dtype) -> Tensor:
-        values, scales = fp8_weight(weight, dtype)
-        return values.float() * scales
-
-    @staticmethod
-    def rounded(inputs: Tensor) -> Tensor:
-        values, scales = fp8_rows(inputs)
-        return values.float() * scales
+    kind = FP8
 
     def product(self, rows: Tensor) -> Tensor:
-        values, scales = _fp8_rows_on(rows.device.type)(rows.contiguous())
+        values, scales = _rounding_on(rows.device.type)(rows.contiguous(), self.kind)
         product: Tensor = torch._scaled_mm(  # noqa: SLF001 - there is no public one
             values, self.weight.T, scale_a=scales, scale_b=self.scales, out_dtype=rows.dtype,
             bias=self.bias if self._takes_bias(rows) else None, use_fast_accum=True,
@@ -121,11 +137,45 @@ class Fp8Linear(QuantizedLinear):
         return rows.dtype is not torch.float32  # for float32 products, GPUs' kernels take none
 
 
+class Int8Linear(RowScaledLinear):
+    """Weights and inputs in INT8; sums in INT32."""
+
+    kind = INT8
+
+    def product(self, rows: Tensor) -> Tensor:
+        values, scales = _rounding_on(rows.device.type)(rows.contiguous(), self.kind)
+        if rows.device.type != "cpu":
+            return _int8_product()(values, scales, self.weight, self.scales, self.bias, rows.dtype)
+        sums = torch._int_mm(values, self.weight.T)  # noqa: SLF001 - there is no public one
+        product = (sums.float() * scales * self.scales).to(rows.dtype)
+        return product if self.bias is None else product + self.bias
+
+
+class Int8WeightLinear(RowScaledLinear):
+    """Weights in INT8; inputs stay as they are."""
+
+    kind = INT8
+
+    @classmethod
+    def rounded(cls, inputs: Tensor) -> Tensor:
+        return inputs.float()
+
+    def product(self, rows: Tensor) -> Tensor:
+        if rows.device.type != "cpu":
+            return _int8_product()(rows.contiguous(), None, self.weight, self.scales, self.bias, rows.dtype)
+        scales = self.scales.flatten().to(rows.dtype)
+        if rows.dtype is torch.float32:  # the kernel is for 16 bits, and slower than this at several rows
+            product = functional.linear(rows, self.weight.float()) * scales
+        else:
+            product = torch.ops.aten._weight_int8pack_mm(rows.contiguous(), self.weight, scales)  # noqa: SLF001
+        return product if self.bias is None else product + self.bias
+
+
 class Int4Linear(QuantizedLinear):
     """Weights in 4 bits: 16 levels of each group of inputs, -8 to 7 times its scale."""
 
-    @staticmethod
-    def packed(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    @classmethod
+    def packed(cls, weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         codes, scales = int4_groups(weight, dtype)
         codes, aten = codes.flatten(1).int(), torch.ops.aten
         if weight.device.type == "cpu":
@@ -137,8 +187,8 @@ class Int4Linear(QuantizedLinear):
         offsets = torch.zeros_like(scales)  # which kernels add
         return packed, torch.stack([scales, offsets], dim=-1).transpose(0, 1).contiguous()
 
-    @staticmethod
-    def restored(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    @classmethod
+    def restored(cls, weight: Tensor, dtype: torch.dtype) -> Tensor:
         codes, scales = int4_groups(weight, dtype)
         return ((codes - _INT4_MIDDLE) * scales.float()[..., None]).flatten(1)
 
@@ -149,32 +199,50 @@ class Int4Linear(QuantizedLinear):
         return product if self.bias is None else product + self.bias
 
 
-LAYERS: dict[str, type[QuantizedLinear]] = {"fp8": Fp8Linear, "int4": Int4Linear}
+LAYERS: dict[str, type[QuantizedLinear]] = {
+    "fp8": Fp8Linear,
+    "w8a8": Int8Linear,
+    "w8a16": Int8WeightLinear,
+    "int4": Int4Linear,
+}
 
 
-def fp8_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return rows (n, k) in FP8, and the scale of each (n, 1) in float32, by which its largest value is FP8's."""
+def round_rows(rows: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return rows (n, k) in FP8 or INT8, and the scale of each (n, 1) in float32, by which its largest value is
+    the type's.
+    """
     values = rows.float()
-    scales = values.abs().amax(dim=1, keepdim=True).clamp(min=_TINY) / _FP8_LARGEST
-    return (values / scales).to(FP8), scales
+    scales = values.abs().amax(dim=1, keepdim=True).clamp(min=_TINY) / _LARGEST[kind]
+    return _converted(values / scales, kind), scales
 
 
-def fp8_weight(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return a weight (out, in) in FP8, and the scale of each output (out, 1); of BF16 weights, in BF16."""
-    _, scales = fp8_rows(weight)
+def round_weight(weight: Tensor, kind: torch.dtype, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return a weight (out, in) in FP8 or INT8, and each output's scale (out, 1); of BF16 weights, in BF16."""
+    _, scales = round_rows(weight, kind)
     if dtype is torch.bfloat16:
         scales = scales.to(dtype).float()
-    return (weight.float() / scales).clamp(-_FP8_LARGEST, _FP8_LARGEST).to(FP8), scales
+    return _converted((weight.float() / scales).clamp(-_LARGEST[kind], _LARGEST[kind]), kind), scales
+
+
+def _converted(values: Tensor, kind: torch.dtype) -> Tensor:
+    return (values.round() if kind is INT8 else values).to(kind)
 
 
 @functools.cache
-def _fp8_rows_on(device: str) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+def _rounding_on(device: str) -> Callable[[Tensor, torch.dtype], tuple[Tensor, Tensor]]:
     """Return what rounds inputs (n, in) on a type of device."""
     if device == "cpu":
-        return fp8_rows
-    from energyscope.loading.fp8_kernel import fp8_rows as fused
+        return round_rows
+    from energyscope.loading import triton_kernels
 
-    return fused
+    return triton_kernels.round_rows
+
+
+@functools.cache
+def _int8_product() -> Callable[..., Tensor]:
+    from energyscope.loading.triton_kernels import int8_product
+
+    return int8_product
 
 
 def int4_groups(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,8 @@
     int8               on a GPU bitsandbytes' LLM.int8(), on a CPU PyTorch's dynamic INT8, else torchao's
     int8-static        activation scales calibrated beforehand (torchao)
     nf4, fp4           4-bit weights (bitsandbytes)
-    fp8, int4          by PyTorch's own kernels (`torch_kernels`)
+    fp8, w8a8, w8a16, int4
+                       by PyTorch's own kernels (`torch_kernels`)
 
 All start from the same weights, random ones too, and leave the heads unquantized.
 """

@@ -1,12 +1,13 @@
 """A plan as a checkpoint that loads elsewhere: compressed-tensors, which vLLM and transformers read.
 
-Weights and scales are those of the layers that were verified (`energyscope.loading.torch_kernels`). Only FP8 and
-INT4 are formats of both.
+Weights and scales are those of the layers that were verified (`energyscope.loading.torch_kernels`). Only the
+precisions of PyTorch's kernels are formats of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,27 @@ from torch import Tensor, nn
 
 from energyscope.errors import ModelError, UsageError
 from energyscope.loading.linears import group_of, is_linear
-from energyscope.loading.options import BY_TORCH
-from energyscope.loading.torch_kernels import fp8_weight, int4_groups
+from energyscope.loading.torch_kernels import LAYERS, RowScaledLinear, int4_groups, round_weight
 from energyscope.planning.applying import precisions_of
 
-_INT4_BITS, _PER_WORD = 4, 8
-_FP8_SCHEME = {
-    "format": "float-quantized",
-    "weights": {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True, "dynamic": False},
-    "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "symmetric": True, "dynamic": True},
+_PACKED = "pack-quantized"
+
+
+@dataclass(frozen=True)
+class _Format:
+    """A precision in compressed-tensors: its format, the weights' type, and whether inputs are quantized too."""
+
+    name: str
+    kind: str
+    bits: int
+    quantizes_inputs: bool
+
+
+_FORMATS = {
+    "fp8": _Format("float-quantized", "float", 8, quantizes_inputs=True),
+    "w8a8": _Format("int-quantized", "int", 8, quantizes_inputs=True),
+    "w8a16": _Format(_PACKED, "int", 8, quantizes_inputs=False),
+    "int4": _Format(_PACKED, "int", 4, quantizes_inputs=False),
 }
 
 
@@ -53,10 +66,10 @@ def export_plan(
     chosen = precisions_of(model, plan, workload, force=force)
     if not chosen:
         raise UsageError("the plan changes nothing: there is nothing to export")
-    if others := sorted(set(chosen.values()) - set(BY_TORCH)):
+    if others := sorted(set(chosen.values()) - set(_FORMATS)):
         raise UsageError(
             f"{', '.join(others)} has no format in compressed-tensors checkpoints: plan with --plan-precisions "
-            f"{','.join(BY_TORCH)}, or apply the plan with energyscope.apply_plan"
+            f"{','.join(_FORMATS)}, or apply the plan with energyscope.apply_plan"
         )
     weights = dict(model.state_dict())
     for path, precision in chosen.items():
@@ -73,23 +86,28 @@ def export_plan(
 
 def _stored(weight: Tensor, precision: str) -> dict[str, Tensor]:
     """Return the tensors of one linear's weight (out, in) by the names that the format gives them."""
-    if precision == "fp8":
-        values, scales = fp8_weight(weight, weight.dtype)
-        return {"weight": values.contiguous(), "weight_scale": scales.to(weight.dtype).contiguous()}
-    codes, scales = int4_groups(weight.float(), weight.dtype)
+    layer, form = LAYERS[precision], _FORMATS[precision]
+    if issubclass(layer, RowScaledLinear):
+        values, scales = round_weight(weight, layer.kind, weight.dtype)
+        if form.name != _PACKED:
+            return {"weight": values.contiguous(), "weight_scale": scales.to(weight.dtype).contiguous()}
+        codes = values.int() + 2 ** (form.bits - 1)
+    else:
+        codes, scales = int4_groups(weight.float(), weight.dtype)
+        codes = codes.flatten(1)
     return {
-        "weight_packed": packed(codes.flatten(1)),
-        "weight_scale": scales.contiguous(),
+        "weight_packed": packed(codes, form.bits),
+        "weight_scale": scales.to(weight.dtype).contiguous(),
         "weight_shape": torch.tensor(weight.shape),
     }
 
 
-def packed(codes: Tensor) -> Tensor:
-    """Return codes (n, m), 0 to 15, eight to an int32, the first in its lowest bits: (n, ceil(m / 8))."""
+def packed(codes: Tensor, bits: int) -> Tensor:
+    """Return codes (n, m) from 0 on, of 4 or 8 bits, packed to int32, the first in its lowest bits."""
+    per_word = 32 // bits
     rows, columns = codes.shape
-    filled = nn.functional.pad(codes.to(torch.int64), (0, -columns % _PER_WORD)).view(rows, -1, _PER_WORD)
-    shifts = torch.arange(_PER_WORD, device=codes.device) * _INT4_BITS
-    words = (filled << shifts).sum(dim=2)
+    filled = nn.functional.pad(codes.to(torch.int64), (0, -columns % per_word)).view(rows, -1, per_word)
+    words = (filled << torch.arange(per_word, device=codes.device) * bits).sum(dim=2)
     return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32)
 
 
@@ -111,14 +129,12 @@ def _save(model: Any, weights: dict[str, Tensor], chosen: Mapping[str, str], fol
 
 def _configuration(model: nn.Module, chosen: Mapping[str, str]) -> dict[str, Any]:
     """Return the configuration that names every linear exactly: patterns would match others."""
-    groups = [
-        {"targets": [path for path in chosen if chosen[path] == "fp8"], **_FP8_SCHEME},
-        *(
-            {"targets": paths, **_int4_scheme(size)}
-            for size, paths in _by_group_size(model, [path for path in chosen if chosen[path] == "int4"]).items()
-        ),
-    ]
-    groups = [group for group in groups if group["targets"]]
+    targets: dict[tuple[str, int | None], list[str]] = {}
+    for path, precision in sorted(chosen.items(), key=lambda item: list(_FORMATS).index(item[1])):
+        linear: Any = model.get_submodule(path)
+        group_size = group_of(linear.in_features) if precision == "int4" else None
+        targets.setdefault((precision, group_size), []).append(path)
+    groups = [{"targets": paths, **_scheme(*key)} for key, paths in targets.items()]
     formats = {str(group["format"]) for group in groups}
     linears = [path for path, module in model.named_modules() if is_linear(module)]
     return {
@@ -130,20 +146,12 @@ def _configuration(model: nn.Module, chosen: Mapping[str, str]) -> dict[str, Any
     }
 
 
-def _by_group_size(model: nn.Module, paths: Sequence[str]) -> dict[int, list[str]]:
-    sizes: dict[int, list[str]] = {}
-    for path in paths:
-        linear: Any = model.get_submodule(path)
-        sizes.setdefault(group_of(linear.in_features), []).append(path)
-    return sizes
-
-
-def _int4_scheme(group_size: int) -> dict[str, Any]:
+def _scheme(precision: str, group_size: int | None) -> dict[str, Any]:
+    """Return how weights and inputs are quantized; without a ``group_size``, each output has one scale."""
+    form = _FORMATS[precision]
+    values = {"num_bits": form.bits, "type": form.kind, "symmetric": True}
+    shared = {"strategy": "group", "group_size": group_size} if group_size else {"strategy": "channel"}
+    inputs = {**values, "strategy": "token", "dynamic": True} if form.quantizes_inputs else None
     return {
-        "format": "pack-quantized",
-        "weights": {
-            "num_bits": _INT4_BITS, "type": "int", "strategy": "group", "group_size": group_size,
-            "symmetric": True, "dynamic": False,
-        },
-        "input_activations": None,
+        "format": form.name, "weights": {**values, **shared, "dynamic": False}, "input_activations": inputs,
     }  # fmt: skip

@@ -16,7 +16,7 @@ from energyscope.functions import exchanged_forward
 from energyscope.loading.cpu_int8 import as_linear, torch_dynamic_linear
 from energyscope.loading.kernel_trials import TOLERANCE, layer_error, wrong_kernel
 from energyscope.loading.linears import fits
-from energyscope.loading.options import BY_TORCH, NATIVE
+from energyscope.loading.options import BY_TORCH, EIGHT_BIT, NATIVE
 from energyscope.loading.precision_support import unsupported
 from energyscope.loading.random_weights import quantized_linear
 from energyscope.loading.sizes import stored_bytes
@@ -24,10 +24,10 @@ from energyscope.loading.torch_kernels import torch_linear
 from energyscope.reasons import Reason, read, reason
 
 USUAL = {  # what a plan chooses from on a type of device, beside the model's own precision
-    "cuda": ("bf16", "fp8", "int8", "int4", "nf4"),
+    "cuda": ("bf16", "fp8", "w8a8", "w8a16", "int8", "int4", "nf4"),
     "cpu": ("bf16", "int8", "int4"),
 }
-BITS = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 8, "int8": 8, "int4": 4, "nf4": 4, "fp4": 4}
+BITS = {"fp32": 32, "fp16": 16, "bf16": 16, **dict.fromkeys(EIGHT_BIT, 8), "int4": 4, "nf4": 4, "fp4": 4}
 
 Layers = Mapping[str, nn.Module]  # what takes the place of a linear, by its path
 

@@ -15,7 +15,7 @@ from energyscope.planning.layers import BITS
 SENSITIVITY_ONLY, MLP_RULE = "sensitivity only", "MLP to 8 bits"
 QUADRANT, AS_MANY = "high energy, low impact", "as many at random"  # to 8 bits, too
 MIXTURES = 3
-_EIGHT_BITS = ("int8", "fp8")
+_EIGHT_BITS = ("int8", "fp8", "w8a8", "w8a16")  # the first that is possible
 
 
 def everywhere(precision: str) -> str:

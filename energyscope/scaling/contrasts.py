@@ -11,7 +11,7 @@ from energyscope.scaling.cells import UNEXPLAINED, WHOLE, Entry, Observation, se
 from energyscope.scaling.efficiency import mean_of
 
 VARIED = ("precision", "execution")
-NARROW_FIRST = ("fp4", "nf4", "int4", "fp8", "int8", "fp16-autocast", "bf16", "fp16", "fp32")
+NARROW_FIRST = ("fp4", "nf4", "int4", "w8a16", "w8a8", "fp8", "int8", "fp16-autocast", "bf16", "fp16", "fp32")
 
 Observations = Sequence[Observation]
 

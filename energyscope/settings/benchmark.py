@@ -28,8 +28,8 @@ class BenchmarkSettings:
 
     precisions: tuple[str, ...] = setting(
         AUTO,
-        "fp32, fp16, bf16, fp16-autocast, fp8, int8, int8-static, int4, nf4, fp4; auto: the usual ones that this "
-        "device supports. The baseline is fp32, else bf16, fp16 or the first.",
+        "fp32, fp16, bf16, fp16-autocast, fp8, int8, int8-static, w8a8, w8a16, int4, nf4, fp4; auto: the usual "
+        "ones that this device supports. The baseline is fp32, else bf16, fp16 or the first.",
         MOST_USED,
         option="--precision",
         metavar="P[,P...]",

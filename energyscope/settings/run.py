@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from energyscope.adapters import Granularity
 from energyscope.errors import UsageError, did_you_mean
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS
-from energyscope.loading.options import BY_TORCH, QUANTIZED, LoadSettings, check_quantization
+from energyscope.loading.options import BY_TORCH, PRECISIONS, QUANTIZED, LoadSettings, check_quantization
 from energyscope.loading.sharding.device_maps import check_device_map
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
 from energyscope.runs.store import RunStore
@@ -51,9 +51,7 @@ class RunSettings:
 
     model: str
     granularity: Granularity = setting("medium", "coarse, medium or fine.", MOST_USED)
-    precision: str = setting(
-        "auto", "fp32, fp16, bf16, fp8, int8, int4, nf4, fp4; auto: as stored, fp32 on a CPU.", MOST_USED
-    )
+    precision: str = setting("auto", f"{', '.join(PRECISIONS)}; auto: as stored, fp32 on a CPU.", MOST_USED)
     weights: Literal["pretrained", "random"] = setting(
         "pretrained", "pretrained, or random: the same shape without a download.", MOST_USED
     )
@@ -188,7 +186,8 @@ class RunSettings:
         DEFAULT_METHODS,
         "Changes made to each component. Removal: zero, mean, resample (from another example), skip (layers "
         "only). Simulated quantization: int8, int8-tensor, int4, fp8, nf4; with activations: int8-wa, fp8-wa. "
-        "By kernels that one deploys: fp8-real, int4-real (PyTorch), bnb-int8, bnb-nf4 (bitsandbytes).",
+        "By kernels that one deploys: fp8-real, w8a8-real, w8a16-real, int4-real (PyTorch), bnb-int8, bnb-nf4 "
+        "(bitsandbytes).",
         QUALITY,
         choices=METHODS,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from energyscope.errors import UsageError
+from energyscope.loading.options import PRECISIONS
 from energyscope.runs.store import RunStore
 from energyscope.runs.sweeps import SweepCell
 from energyscope.settings.fields import PANELS, check_each, select_settings, setting, settings_of
@@ -37,7 +38,7 @@ class SweepSettings:
     batch_sizes: tuple[int, ...] = setting((1,), "Sequences in a forward pass.", MOST_USED, option="--batch-size")
     precisions: tuple[str, ...] = setting(
         ("auto",),
-        "fp32, fp16, bf16, fp8, int8, int4, nf4, fp4; auto: as stored, fp32 on a CPU.",
+        f"{', '.join(PRECISIONS)}; auto: as stored, fp32 on a CPU.",
         MOST_USED,
         option="--precision",
         metavar="P[,P...]",

@@ -20,10 +20,10 @@ pytestmark = [
         not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 9), reason="needs a GPU with FP8"
     ),
 ]
-fp8_kernel = pytest.importorskip("energyscope.loading.fp8_kernel")  # Triton comes with builds for CUDA
+triton_kernels = pytest.importorskip("energyscope.loading.triton_kernels")  # Triton comes with builds for CUDA
 DEVICE = torch.device("cuda:0")
-ROWS = (1, 17, 512)
-ERROR = {"fp8": 0.05, "int4": 0.12}
+ROWS = (1, 2, 17, 40, 512)
+ERROR = {"fp8": 0.05, "w8a8": 0.03, "w8a16": 0.012, "int4": 0.12}
 
 
 def linear(outputs: int = 14336, inputs: int = 4096, *, bias: bool = False) -> nn.Linear:
@@ -47,30 +47,55 @@ def test_layers_compute_their_linear_at_any_number_of_rows(precision, bias):
         assert float((outputs - expected).norm() / expected.norm()) < ERROR[precision]
 
 
-def test_rounding_is_that_of_plain_arithmetic():
+@pytest.mark.parametrize("precision", ["w8a8", "w8a16"])
+def test_int8_products_are_those_of_plain_arithmetic(precision):
+    """GIVEN sizes that are no multiples of a tile THEN products are those of rounded weights and inputs."""
+    for outputs, inputs in ((16, 16), (528, 4112), (14336, 1040)):
+        module = linear(outputs, inputs, bias=True)
+        layer = torch_linear(module, precision)
+        restored = layer.restored(module.weight.float(), torch.bfloat16).double()
+        for rows in (*ROWS, 100, 2000):
+            values = torch.randn(rows, inputs, device=DEVICE, dtype=torch.bfloat16)
+            expected = layer.rounded(values).double() @ restored.T + module.bias.double()
+            assert float((layer(values).double() - expected).norm() / expected.norm()) < 0.005, (rows, outputs)
+
+
+def test_nan_is_not_lost_in_int8():
+    """GIVEN a row with NaN or infinity THEN its outputs are not finite either, and those of other rows are."""
+    layer = torch_linear(linear(64, 64), "w8a8")
+    inputs = torch.randn(4, 64, device=DEVICE, dtype=torch.bfloat16)
+    inputs[1, 3], inputs[2, 5] = torch.nan, torch.inf
+    assert layer(inputs).isfinite().all(dim=1).tolist() == [True, False, False, True]
+
+
+@pytest.mark.parametrize("kind", [torch_kernels.FP8, torch_kernels.INT8])
+def test_rounding_is_that_of_plain_arithmetic(kind):
     """GIVEN rows of any width, zeros among them THEN the kernel's values and scales are those of arithmetic."""
     for width in (16, 96, 768, 4096, 28672):
         sizes = torch.logspace(-4, 4, 33, device=DEVICE)[:, None]
         rows = (torch.randn(33, width, device=DEVICE) * sizes).to(torch.bfloat16)
         rows[7] = 0.0
-        (values, scales), (expected, expected_scales) = fp8_kernel.fp8_rows(rows), torch_kernels.fp8_rows(rows)
+        (values, scales), (expected, expected_scales) = (
+            module.round_rows(rows, kind) for module in (triton_kernels, torch_kernels)
+        )
         torch.testing.assert_close(scales, expected_scales)
         assert (values.float() != expected.float()).float().mean() < 0.01  # the last bit of a quotient
 
 
-def test_a_model_in_fp8_can_be_profiled(tmp_path):
+@pytest.mark.parametrize("precision", ["fp8", "w8a8", "w8a16"])
+def test_a_model_can_be_profiled(tmp_path, precision):
     """GIVEN a bundled model THEN its FLOPs are counted and its components replayed, eagerly and in a graph."""
     for execution in ("eager", "cuda-graph"):
         run = energyscope.run(
-            "tiny-gpt2", precision="fp8", execution=execution, layers="kinds", passes=1, component_budget_s=0.5,
-            stages=("profile",), root=tmp_path, name=execution,
+            "tiny-gpt2", precision=precision, execution=execution, layers="kinds", passes=1,
+            component_budget_s=0.5, stages=("profile",), root=tmp_path, name=execution,
         )  # fmt: skip
         assert run.energy["energy_mj"].notna().all()
 
 
-@pytest.mark.parametrize(("precision", "rows"), [("int4", 1), ("fp8", 2048)])
+@pytest.mark.parametrize(("precision", "rows"), [("int4", 1), ("w8a16", 1), ("fp8", 2048), ("w8a8", 2048)])
 def test_a_narrow_product_is_faster_where_it_should_be(precision, rows):
-    """GIVEN INT4 for one row or FP8 for many THEN in a CUDA graph a call takes less time than BF16's."""
+    """GIVEN narrow weights for one row, or 8 bits for many THEN in a CUDA graph a call is faster than BF16's."""
     module = linear()
     inputs = torch.randn(rows, 4096, device=DEVICE, dtype=torch.bfloat16)
     seconds = {}

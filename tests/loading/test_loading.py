@@ -220,7 +220,7 @@ def test_names_list_adapters_and_bundled_models_without_torch() -> None:
         ("llama-3.2-1", {}, "did you mean 'llama-3.2-1b'"),
         *((path, {}, f"no folder {path}") for path in ("./absent", "/absent/folder", "a/b/c")),
         *(
-            ("gpt2", {"precision": name}, "fp32, fp16, bf16, fp8, int8, int4, nf4, fp4")
+            ("gpt2", {"precision": name}, "fp32, fp16, bf16, fp8, int8, w8a8, w8a16, int4, nf4, fp4")
             for name in ("fp6", "fp16-autocast", "4bit")
         ),
         *(("gpt2", {"device": name}, "auto, cpu, cuda or cuda:N") for name in ("mps", "cuda:x", "gpu")),

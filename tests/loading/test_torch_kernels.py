@@ -24,7 +24,12 @@ from energyscope.reasons import reason, split
 
 CPU = torch.device("cpu")
 WIDE = {"hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}
-ERROR = {"fp8": 0.05, "int4": 0.12}  # of products with weights that are normally distributed
+ERROR = {
+    "fp8": 0.05,
+    "w8a8": 0.03,
+    "w8a16": 0.012,
+    "int4": 0.12,
+}  # of products with weights that are normally distributed
 
 
 def linear(outputs: int = 48, inputs: int = 256, *, bias: bool = True) -> nn.Linear:
@@ -75,6 +80,26 @@ def test_outliers_of_a_row_do_not_reach_the_others(precision: str) -> None:
     outputs, expected = torch_linear(module, precision)(inputs), module(inputs)
     rows, columns = [0, 1, 3], [number for number in range(48) if number != 3]
     assert apart(outputs[rows][:, columns], expected[rows][:, columns]) < ERROR[precision]
+
+
+@pytest.mark.parametrize("precision", ["fp8", "w8a8"])
+def test_nan_is_not_lost_where_inputs_are_rounded(precision: str) -> None:
+    """GIVEN a row with NaN or infinity THEN its outputs are not finite either, and those of other rows are."""
+    inputs = torch.randn(4, 256)
+    inputs[1, 3], inputs[2, 5] = torch.nan, torch.inf
+    outputs = torch_linear(linear(), precision)(inputs)
+    assert outputs.isfinite().all(dim=1).tolist() == [True, False, False, True]
+
+
+@pytest.mark.parametrize("precision", ["w8a8", "w8a16"])
+def test_int8_has_the_largest_weight_of_an_output_as_127(precision: str) -> None:
+    """GIVEN whole multiples of a scale for each output THEN the weights are kept; so are such inputs."""
+    codes = torch.randint(-127, 128, (48, 256), generator=torch.Generator().manual_seed(0)).float()
+    codes[:, 7] = 127.0
+    module = linear(bias=False)
+    module.weight.data = codes * torch.logspace(-3, 3, 48)[:, None]
+    inputs = codes[:5] / 64
+    assert apart(torch_linear(module, precision)(inputs), module(inputs)) < 1e-5
 
 
 @pytest.mark.parametrize("group", [128, 64, 32])

@@ -88,6 +88,8 @@ def test_parameters_and_bytes_are_those_of_the_weights(name: str, precision: str
         ("int8", "PyTorch dynamic INT8", "int8"),
         ("int8-static", "torchao static INT8", "int8"),
         ("fp8", "PyTorch FP8 per row", "fp8"),
+        ("w8a8", "PyTorch INT8 per row", "w8a8"),
+        ("w8a16", "PyTorch INT8 weights per row", "w8a16"),
         ("int4", "PyTorch INT4 in groups", "int4"),
         ("nf4", "bitsandbytes NF4", "nf4"),
         ("fp4", "bitsandbytes FP4", "fp4"),

@@ -11,11 +11,15 @@ from tiny_models import save_model
 import energyscope
 from energyscope.errors import ModelError, UsageError
 from energyscope.loading import load_model
+from energyscope.loading.options import BY_TORCH
+from energyscope.loading.torch_kernels import LAYERS
+from energyscope.planning.applying import precisions_of
 from energyscope.planning.exporting import export_plan, packed
 from energyscope.planning.groups import groups_of
 
 WIDE = {"hidden_size": 128, "intermediate_size": 160, "num_attention_heads": 4, "num_key_value_heads": 2}
 MIXED = {"attention.qkv": "fp8", "mlp.up": "int4", "mlp.down": "int4"}  # groups of 128, and of 32
+INT8 = {"attention.qkv": "w8a8", "attention.output": "w8a8", "mlp.up": "w8a16", "mlp.down": "w8a16"}
 IDS = torch.arange(4, 20)[None]
 
 
@@ -30,7 +34,7 @@ def plan_of(loaded, precisions):
         for group in groups_of(loaded.model, loaded.adapter)
     ]
     return {
-        "schema": 1, "model": loaded.name, "precisions": [loaded.precision, "fp8", "int4"],
+        "schema": 1, "model": loaded.name, "precisions": [loaded.precision, *BY_TORCH],
         "workloads": [{"key": "prefill:1", "verdict": "saves", "groups": groups}],
     }  # fmt: skip
 
@@ -45,22 +49,34 @@ def apart(first, second):
 
 
 @pytest.mark.parametrize(
-    ("precision", "tied", "most"), [("fp32", False, 1e-5), ("fp32", True, 1e-5), ("bf16", False, 0.04)]
+    ("precisions", "precision", "tied", "most", "changes"),
+    [
+        (MIXED, "fp32", False, 1e-5, 0.02),
+        (MIXED, "fp32", True, 1e-5, 0.02),
+        (MIXED, "bf16", False, 0.04, 0.02),
+        (dict.fromkeys(INT8, "w8a16"), "fp32", False, 1e-5, 0.002),
+        (INT8, "fp32", False, 0.02, 0.005),  # the library scales inputs by 127.5
+        (INT8, "bf16", False, 0.04, 0.005),
+    ],
 )
-def test_a_checkpoint_predicts_what_was_verified(tmp_path, precision, tied, most):
-    """GIVEN FP8, INT4 and own precision in one model THEN transformers loads it with the outputs of the plan."""
+def test_a_checkpoint_predicts_what_was_verified(tmp_path, precisions, precision, tied, most, changes):
+    """GIVEN several precisions in one model THEN transformers loads it with the outputs of the plan."""
     import transformers
 
     loaded = model(tmp_path / "model", precision, tie_word_embeddings=tied)
-    plan = plan_of(loaded, MIXED)
+    plan = plan_of(loaded, precisions)
     original = logits(loaded.model)
     folder = export_plan(loaded.model, plan, tmp_path / "exported", loaded.tokenizer)
     assert torch.equal(logits(loaded.model), original)  # it stays as it is
     again = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
     changed = logits(again)
+    for path, chosen in precisions_of(loaded.model, plan).items():
+        weight = loaded.model.get_submodule(path).weight
+        restored = LAYERS[chosen].restored(weight.float(), weight.dtype).to(weight.dtype)
+        assert apart(again.get_submodule(path).weight, restored) < 1e-6, path
     verified = logits(energyscope.apply_plan(loaded.model, plan))
     assert apart(changed, verified) < most
-    assert apart(verified, original) > 0.02
+    assert apart(verified, original) > changes
     assert (folder / "tokenizer_config.json").is_file()
     own = sum(path.stat().st_size for path in (tmp_path / "model").glob("*.safetensors"))
     assert (folder / "model.safetensors").stat().st_size < 0.6 * own
@@ -80,12 +96,13 @@ def test_every_linear_is_named_exactly(tmp_path):
     assert {path.rpartition(".")[2] for path in config["ignore"]} == {"o_proj", "lm_head"}
 
 
-def test_codes_are_packed_as_the_library_does():
+@pytest.mark.parametrize("bits", [4, 8])
+def test_codes_are_packed_as_the_library_does(bits):
     """GIVEN any codes THEN the words are those of compressed-tensors."""
     from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 
-    codes = torch.randint(0, 16, (5, 40))
-    assert torch.equal(packed(codes), pack_to_int32((codes - 8).to(torch.int8), 4))
+    codes = torch.randint(0, 2**bits, (5, 40))
+    assert torch.equal(packed(codes, bits), pack_to_int32((codes - 2 ** (bits - 1)).to(torch.int8), bits))
 
 
 def test_what_cannot_be_exported_is_said(tmp_path):

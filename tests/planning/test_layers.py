@@ -14,7 +14,7 @@ from energyscope.planning.layers import CastLinear, bytes_of, candidates, exchan
 
 CPU = torch.device("cpu")
 WIDE = {"hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}
-ERRORS = {"bf16": 0.02, "int8": 0.1, "int4": 0.3}
+ERRORS = {"bf16": 0.02, "int8": 0.1, "w8a8": 0.1, "w8a16": 0.05, "int4": 0.3}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_what_is_not_possible_has_a_reason():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("precision", ["bf16", "int8", "int4"])
+@pytest.mark.parametrize("precision", ERRORS)
 def test_a_model_computes_with_other_layers_and_is_as_it_was(loaded, precision):
     """GIVEN every linear exchanged THEN outputs are near; and afterwards bit by bit those before."""
     before = logits(loaded.model)

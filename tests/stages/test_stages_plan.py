@@ -13,6 +13,7 @@ import energyscope
 from energyscope.changes.savings import levers
 from energyscope.errors import DataError, ModelError, RunError, UsageError
 from energyscope.loading import load_model
+from energyscope.loading.options import BY_TORCH
 from energyscope.planning.record import PlanRecord
 from energyscope.reasons import read
 from energyscope.runs.store import read_journal
@@ -192,13 +193,13 @@ def test_levers_are_measured_with_the_layers_in_place(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("verdict", ["saves", "keep"])
 def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict):
-    """GIVEN --export THEN FP8 and INT4 are chosen from, and a folder is written where the plan saves energy."""
+    """GIVEN --export THEN what has a format is chosen from, and a folder is written where the plan saves."""
     monkeypatch.setattr(plan.document, "_verdict", lambda _: verdict)
     monkeypatch.setattr(plan.document, "_adopted", lambda choices: named(choices, "all int4"))
     folder = tmp_path / "exported"
     options = {**SHORT, "root": tmp_path, "max_examples": 12, "phase": "prefill", "levers": False}
     run = energyscope.run("tiny-llama", **options, budget="loss +9", name="export", export=folder)
-    assert run.plan["precisions"] == ["fp32", "fp8", "int4"]
+    assert run.plan["precisions"] == ["fp32", *BY_TORCH]
     assert folder.exists() == (verdict == "saves")
     codes = [read(text).code for text in run.document["warnings"]]
     assert ("plan-not-exported" in codes) == (verdict == "keep")

@@ -1,8 +1,9 @@
 """Quantization by the layers that a user would deploy: those of PyTorch's own kernels, and bitsandbytes' linears.
 
-``fp8-real`` and ``int4-real`` are the layers of `energyscope.loading.torch_kernels`. ``bnb-int8`` is LLM.int8()
-(Dettmers et al. 2022) with its outlier threshold of 6: weights in INT8, activations in INT8 but for the features
-that hold outliers. ``bnb-nf4`` stores weights in NF4 (Dettmers et al. 2023) and computes in the model's dtype.
+``fp8-real``, ``w8a8-real``, ``w8a16-real`` and ``int4-real`` are those of `energyscope.loading.torch_kernels`.
+``bnb-int8`` is LLM.int8() (Dettmers et al. 2022) with its outlier threshold of 6: weights in INT8, activations in
+INT8 but for the features that hold outliers. ``bnb-nf4`` stores weights in NF4 (Dettmers et al. 2023) and computes
+in the model's dtype.
 Only Linear and Conv1D modules have such a layer; a component's other weights stay as they are.
 
 A layer is called in place of the module that it replaces, which stays where it is in the model.
@@ -21,17 +22,19 @@ from torch import Tensor, nn
 from energyscope.errors import ModelError
 from energyscope.failures import first_line
 from energyscope.functions import exchanged_forward
+from energyscope.impact.methods import TORCH_KERNELS
 from energyscope.impact.quantizing.matrices import Matrix, Shared, about, reason_against
 from energyscope.impact.quantizing.quantized import Forward, Quantization
 from energyscope.impact.quantizing.quantizers import quantize_activation, quantize_weight
 from energyscope.loading.kernel_trials import TOLERANCE, first_checked_row, products_error, random_inputs
 from energyscope.loading.linears import fits, is_linear
+from energyscope.loading.options import BY_TORCH
 from energyscope.loading.random_weights import quantized_linear
 from energyscope.loading.torch_kernels import torch_linear
 from energyscope.reasons import Reason, reason
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-_PRECISIONS = {"fp8-real": "fp8", "int4-real": "int4", "bnb-int8": "int8", "bnb-nf4": "nf4"}
+_PRECISIONS = {**dict(zip(TORCH_KERNELS, BY_TORCH, strict=True)), "bnb-int8": "int8", "bnb-nf4": "nf4"}
 
 
 class RealQuantization(Quantization):

@@ -20,7 +20,7 @@ from energyscope.errors import DeviceError
 from energyscope.loading.devices import gigabytes, usable_bytes
 from energyscope.loading.libraries import silence_loggers
 from energyscope.loading.linears import quantized_linears
-from energyscope.loading.options import NATIVE, LoadOptions
+from energyscope.loading.options import EIGHT_BIT, NATIVE, LoadOptions
 from energyscope.loading.random_weights import float32_bytes
 from energyscope.loading.sharding.device_maps import WORDS, check_placement, module_devices, read_map
 from energyscope.loading.sharding.placement import Placement
@@ -128,7 +128,7 @@ def _dtypes(model: nn.Module, options: LoadOptions, keep: list[str]) -> dict[str
     """Return the data types of quantized weights, by their paths, as accelerate takes them."""
     from accelerate.utils import CustomDtype
 
-    dtype = torch.int8 if options.precision in {"int8", "fp8"} else CustomDtype.INT4
+    dtype = torch.int8 if options.precision in EIGHT_BIT else CustomDtype.INT4
     return {f"{path}.weight": dtype for path in quantized_linears(model, options.widest, keep)}
 
 

@@ -25,7 +25,8 @@ KINDS = {
 TITLES = {"mlp": "MLP", "lm_head": "LM head", "other": "not attributed"}
 PRECISIONS = {
     "fp32": "#5b6b7b", "fp16": "#1f77b4", "bf16": "#17a2a2", "fp16-autocast": "#2ca02c", "fp8": "#6f5aa8",
-    "int8": "#bc8f00", "int8-static": "#8c6d1f", "int4": "#e07a5f", "nf4": "#c4572e", "fp4": "#b5498f",
+    "int8": "#bc8f00", "int8-static": "#8c6d1f", "w8a8": "#7a9a3a", "w8a16": "#4f7d4a",
+    "int4": "#e07a5f", "nf4": "#c4572e", "fp4": "#b5498f",
 }  # fmt: skip
 EXECUTIONS = {"eager": "#7a5195", "cuda-graph": "#2f9e8f", "torch-compile": "#bc5090"}
 PHASES = {

@@ -32,6 +32,8 @@ METHODS = {
     "int8-wa": "INT8 with activations",
     "fp8-wa": "FP8 with activations",
     "fp8-real": "FP8 kernels",
+    "w8a8-real": "W8A8 kernels",
+    "w8a16-real": "W8A16 kernels",
     "int4-real": "INT4 kernels",
     "bnb-int8": "bitsandbytes INT8",
     "bnb-nf4": "bitsandbytes NF4",

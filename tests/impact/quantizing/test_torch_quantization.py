@@ -12,10 +12,11 @@ from energyscope.errors import ModelError
 from energyscope.impact.methods import TORCH_KERNELS
 from energyscope.impact.outputs import Effect
 from energyscope.impact.quantizing import quantization, real_quantization
+from energyscope.loading.options import BY_TORCH
 from energyscope.loading.torch_kernels import torch_linear
 from energyscope.reasons import reason
 
-METHODS = dict(zip(TORCH_KERNELS, ("fp8", "int4"), strict=True))
+METHODS = dict(zip(TORCH_KERNELS, BY_TORCH, strict=True))
 
 
 @pytest.mark.parametrize("method", METHODS)
