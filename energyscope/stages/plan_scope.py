@@ -72,6 +72,17 @@ def plan_scope(
     )
 
 
+def check_plan(
+    settings: RunSettings, loaded: LoadedModel, evaluation: Evaluation | None, no_evaluation: Reason | None
+) -> None:
+    """Refuse what cannot be planned, before other stages measure for minutes; see `plan_scope` for the errors.
+
+    A model on several GPUs is no error: its plan is skipped.
+    """
+    if "plan" in settings.stages and len(loaded.devices) == 1:
+        plan_scope(settings, loaded, evaluation, no_evaluation)
+
+
 def _usual_budget(settings: RunSettings, loaded: LoadedModel, evaluation: Evaluation | None) -> Budget:
     """Return the budget where none was named: the usual one, or the narrowest that the data can show."""
     if settings.weights == "random":

@@ -236,3 +236,22 @@ def test_a_budget_asks_for_a_plan():
     assert "plan" in RunSettings.of("tiny-gpt2", budget="kl 1").stages
     assert "plan" not in RunSettings.of("tiny-gpt2").stages
     assert RunSettings.of("tiny-gpt2", budget="kl 1", stages=("profile",)).stages == ("profile",)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "error", "words"),
+    [
+        ("tiny-gpt2", {"precision": "int8"}, UsageError, "quantized already"),
+        ("tiny-gpt2", {"plan_precisions": ("fp32",)}, UsageError, "no other precision is possible"),
+        ("tiny-gpt2", {"budget": "accuracy -0.01%"}, DataError, "too few to see accuracy"),
+        ("tiny-gpt2", {"skip_modules": ("transformer",)}, UsageError, "there is nothing to plan"),
+        ("tiny-distilbert", {"workloads": ("decode",)}, UsageError, "leave decode out of --workloads"),
+        ("tiny-gpt2", {"workloads": ("decode",), "context_lengths": (9999,)}, UsageError, r"9,?999"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_before_anything_is_measured(tmp_path, model, options, error, words):
+    """GIVEN stages before the plan and what no plan can be made of THEN the refusal comes before a run begins."""
+    stages = ("profile", "ablate", "plan")
+    with pytest.raises(error, match=words):
+        energyscope.run(model, **{**SHORT, **options, "stages": stages}, name="early", root=tmp_path)
+    assert not (tmp_path / "early").exists()
