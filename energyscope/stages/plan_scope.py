@@ -11,6 +11,7 @@ from energyscope.errors import DataError, UsageError
 from energyscope.loading.linears import skipped_linears
 from energyscope.loading.options import BY_TORCH, NATIVE
 from energyscope.planning.budget import DEFAULTS, WITHOUT_WEIGHTS, Budget, parse_budget
+from energyscope.planning.exporting import check_exportable
 from energyscope.planning.groups import LinearGroup, groups_of
 from energyscope.planning.layers import candidates
 from energyscope.planning.workloads import PlanWorkload, parse_workload
@@ -53,6 +54,7 @@ def plan_scope(
     Raises:
         UsageError: the model is quantized, no precision is possible, or the budget does not go with the data.
         DataError: there are no data, or too few for the budget.
+        ModelError: it is to be exported, and has linears that the format does not hold.
 
     """
     if loaded.precision not in NATIVE:
@@ -147,6 +149,8 @@ def _groups(settings: RunSettings, loaded: LoadedModel) -> list[LinearGroup]:
     groups = groups_of(loaded.model, loaded.adapter, skipped_linears(loaded.model, settings.skip_modules))
     if not groups:
         raise UsageError(f"{loaded.name} has no linear layers that could be quantized: there is nothing to plan")
+    if settings.export is not None:
+        check_exportable(loaded.model, [path for group in groups for path in group.paths])
     return groups
 
 
