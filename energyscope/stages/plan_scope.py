@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from energyscope.errors import DataError, UsageError
+from energyscope.impact.metrics import FEWEST_CARRIERS
 from energyscope.loading.linears import skipped_linears
 from energyscope.loading.options import BY_TORCH, NATIVE
 from energyscope.planning.budget import DEFAULTS, WITHOUT_WEIGHTS, Budget, parse_budget
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from energyscope.settings.run import RunSettings
     from energyscope.workloads import Evaluation
 
-FEWEST_EXAMPLES = 4
+FEWEST_EXAMPLES = 2 * FEWEST_CARRIERS  # a half each: resampling fewer covers less than it says
 USUAL_EXAMPLES = 256  # each group at each precision predicts half of them
 RANDOM_EXAMPLES = 64  # of random tokens, which differ less than texts
 
@@ -111,7 +112,12 @@ def _data(
     if evaluation is None:
         why = "" if no_evaluation is None else f" ({no_evaluation.words})"
         raise DataError(f"a plan is judged on data, and there are none{why}: give some with --data")
-    fewest = max(2 * (budget.fewest_examples() or 1), FEWEST_EXAMPLES)
+    if evaluation.examples < FEWEST_EXAMPLES:
+        raise DataError(
+            f"{evaluation.examples} examples are too few to plan on: it takes {FEWEST_EXAMPLES}, half of them to "
+            "judge it; give more with --data or --max-examples"
+        )
+    fewest = 2 * (budget.fewest_examples() or 0)
     if evaluation.examples < fewest:
         raise DataError(
             f"{evaluation.examples} examples are too few to see {budget}: each half of the data needs "

@@ -196,7 +196,7 @@ def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict):
     monkeypatch.setattr(plan.document, "_verdict", lambda _: verdict)
     monkeypatch.setattr(plan.document, "_adopted", lambda choices: named(choices, "all int4"))
     folder = tmp_path / "exported"
-    options = {**SHORT, "root": tmp_path, "max_examples": 12, "phase": "prefill", "levers": False}
+    options = {**SHORT, "root": tmp_path, "max_examples": 30, "phase": "prefill", "levers": False}
     run = energyscope.run("tiny-llama", **options, budget="loss +9", name="export", export=folder)
     assert run.plan["precisions"] == ["fp32", "fp8", "int4"]
     assert folder.exists() == (verdict == "saves")
@@ -214,7 +214,11 @@ def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict):
         ({"export": Path(), "budget": "kl 1"}, UsageError, "--export . exists: name a new folder"),
         ({"workloads": ("decode:0",)}, UsageError, "name some of prefill, decode, decode:32"),
         ({"budget": "accuracy -1%"}, DataError, "each half of the data needs 300"),
-        ({"budget": "kl 1", "weights": "random", "max_examples": 2}, DataError, "2 examples are too few"),
+        (
+            {"budget": "kl 1", "weights": "random", "max_examples": 28},
+            DataError,
+            "28 examples are too few to plan on: it takes 30",
+        ),
     ],
 )
 def test_what_cannot_be_planned_is_said_in_one_line(tmp_path, options, error, words):
