@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from energyscope.errors import DataError, UsageError
 from energyscope.impact.metrics import FEWEST_CARRIERS
+from energyscope.impact.predictions import positions_in
 from energyscope.loading.linears import skipped_linears
 from energyscope.loading.options import BY_TORCH, NATIVE
 from energyscope.planning.budget import DEFAULTS, WITHOUT_WEIGHTS, Budget, parse_budget
@@ -91,8 +92,8 @@ def _usual_budget(settings: RunSettings, loaded: LoadedModel, evaluation: Evalua
     if settings.weights == "random":
         return parse_budget(WITHOUT_WEIGHTS)
     budget = parse_budget(DEFAULTS[loaded.adapter.task])
-    half = 0 if evaluation is None else evaluation.examples // 2
-    if half and (budget.fewest_examples() or 0) > half:
+    half = 0 if evaluation is None else _answers(evaluation) // 2
+    if half and (budget.fewest_answers() or 0) > half:
         return replace(budget, amount=min(math.ceil(3000 / half) / 1000, 1.0))
     return budget
 
@@ -117,13 +118,19 @@ def _data(
             f"{evaluation.examples} examples are too few to plan on: it takes {FEWEST_EXAMPLES}, half of them to "
             "judge it; give more with --data or --max-examples"
         )
-    fewest = 2 * (budget.fewest_examples() or 0)
-    if evaluation.examples < fewest:
+    answers, fewest = _answers(evaluation), 2 * (budget.fewest_answers() or 0)
+    if answers < fewest:
         raise DataError(
-            f"{evaluation.examples} examples are too few to see {budget}: each half of the data needs "
-            f"{fewest // 2:,}; give more with --data, or a wider --budget"
+            f"{answers:,} answers are too few to see {budget}: each half of the data needs {fewest // 2:,}; give "
+            "more with --data, or a wider --budget"
         )
-    return evaluation if settings.max_examples else thinned(evaluation, max(fewest, USUAL_EXAMPLES))
+    most = max(math.ceil(evaluation.examples * fewest / answers), USUAL_EXAMPLES)
+    return evaluation if settings.max_examples else thinned(evaluation, most)
+
+
+def _answers(evaluation: Evaluation) -> int:
+    """Return how many predictions the accuracy is of: of a next-token model every token that counts is one."""
+    return sum(int(positions_in(evaluation, index).mask.sum()) for index in range(len(evaluation.batches)))
 
 
 def _workloads(settings: RunSettings, loaded: LoadedModel) -> list[PlanWorkload]:

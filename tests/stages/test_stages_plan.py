@@ -213,11 +213,11 @@ def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict):
         ({"export": Path("x"), "plan_precisions": ("int8",)}, UsageError, "--export has no format for int8"),
         ({"export": Path(), "budget": "kl 1"}, UsageError, "--export . exists: name a new folder"),
         ({"workloads": ("decode:0",)}, UsageError, "name some of prefill, decode, decode:32"),
-        ({"budget": "accuracy -1%"}, DataError, "each half of the data needs 300"),
+        ({"budget": "accuracy -0.01%"}, DataError, "each half of the data needs 30,000"),
         (
-            {"budget": "kl 1", "weights": "random", "max_examples": 28},
+            {"budget": "kl 1", "weights": "random", "max_examples": 24},
             DataError,
-            "28 examples are too few to plan on: it takes 30",
+            "24 examples are too few to plan on: it takes 30",
         ),
     ],
 )
@@ -233,6 +233,23 @@ def test_the_usual_budget_is_one_that_the_data_can_show(tmp_path):
     run = energyscope.run("tiny-distilbert", **options, name="usual")
     assert run.plan["budget"]["text"] == "accuracy -10%"
     assert run.plan["examples"] == [30, 30]
+
+
+def test_answers_are_tokens_of_a_language_model(tmp_path):
+    """GIVEN 60 texts or 60 classified ones THEN the first have enough answers for 1 %, and the others have not."""
+    options = {
+        **SHORT,
+        "plan_precisions": ("bf16",),
+        "budget": "accuracy -1%",
+        "phase": "prefill",
+        "root": tmp_path,
+    }
+    run = energyscope.run("tiny-gpt2", **options, name="texts")
+    record = record_of(run)
+    assert sum(record.tried[0].harm.weights) > 300
+    assert run.plan["examples"] == [30, 30]
+    with pytest.raises(DataError, match=r"60 answers are too few to see accuracy -1%: each half .* needs 300"):
+        energyscope.run("tiny-distilbert", **options, name="classes")
 
 
 def test_a_budget_asks_for_a_plan():
