@@ -20,6 +20,11 @@ from energyscope.runs.schema import PLAN_JSON
 PLAN = "plan"
 _ALL = "all "
 _OBJECTIVES = {"energy": "energy", "time": "time", "memory": "weights' memory"}
+_MEASURED = {
+    "energy": "of the whole model, in turn with it; 95 % interval",
+    "time": "of the whole model, in turn with it; 95 % interval",
+    "memory": "of the bytes of all weights",
+}
 _FRONT = "front"
 _COSTLIEST = -1.0  # energy saved, of what still has room on a chart
 _UNITS = {"perplexity": "", "loss": "", "kl": "", "accuracy": "share"}
@@ -97,6 +102,7 @@ class ShownPlan:
             "predicted": _less(from_entry(adopted["saves"]["predicted"])),
             "energy": None if document["objective"] == "energy" else _less(self.measured),
             "what": _OBJECTIVES[document["objective"]],
+            "objective": document["objective"],
             "change": _relative_change(document, held_out),
             "shown": held_out.get("shown"),
             "modelled": bool(document.get("modelled")),
@@ -112,12 +118,16 @@ class ShownPlan:
         """Return every whole choice that was tried, the plan first."""
         metric = self.document["budget"]["metric"]
         unit = _UNITS[metric]
-        saved = "Energy saved (MODELLED)" if self.document.get("modelled") else "Energy saved"
+        objective = self.document["objective"]
+        energy = Column("energy", _saved_title(self.document, "energy"), "share", "of the whole model", rank=1)
         harm = _harm_title(metric)
         columns = [
             Column("name", "Choice"),
-            Column("measured", saved, "share", "of the whole model, in turn with it; 95 % interval"),
+            Column("measured", _saved_title(self.document), "share", _MEASURED[objective]),
             Column("predicted", "Predicted", "share", "the sum of what its linears save", rank=1),
+            Column("grade", "Grade", "grade", f"of the {_graded(objective)}", rank=2),
+            Column("reasons", "Reasons", "reasons", rank=4),
+            *([] if objective == "energy" else [energy]),
             Column("time", "Time", "ratio", "of the whole model with it, against as it is", rank=3),
             Column("memory", "Memory", "ratio", "of the weights", rank=2),
             Column("harm", harm, unit, "on the half of the data that the plan is made on", rank=2),
@@ -127,7 +137,7 @@ class ShownPlan:
         ]
         return Table(
             columns,
-            [_choice_row(one) for one in self.workload["choices"]],
+            [_choice_row(one, objective) for one in self.workload["choices"]],
             self._title("The plan, and other choices"),
         )
 
@@ -199,14 +209,15 @@ class ShownPlan:
         known = [row for row in choices.rows if row["saved"] is not None and row["harm"] is not None]
         points = Table(columns, [row for row in known if row["saved"].value > _COSTLIEST])
         efficient = [
-            {"name": "", "series": _FRONT, "line": _FRONT, "harm": point["harm"], "saved": 1 - point["energy"]}
+            {"name": "", "series": _FRONT, "line": _FRONT, "harm": point["harm"], "saved": 1 - taken}
             for point in self.workload["front"]
-            if point["energy"] is not None
+            if (taken := _of_objective(self.document, point)) is not None
         ]
+        what = f"{_OBJECTIVES[self.document['objective']].capitalize()} saved"
         chart = plane(
             points,
             Axis("harm", log=False, guides=[limit]),
-            Axis("saved", "Energy saved", log=False, guides=[0.0]),
+            Axis("saved", what, log=False, guides=[0.0]),
             series="series",
             name="name",
             lines=Table(columns, efficient),
@@ -214,7 +225,7 @@ class ShownPlan:
         caption = (
             "Line: best predicted. Hollow: not applied. Dashed: the budget. What costs twice as much is left out."
         )
-        title = "Energy saved against what it does to predictions"
+        title = f"{what} against what it does to predictions"
         return Figure.of(f"plan-front{self.suffix}", title, chart, points, caption)
 
     def layers(self) -> Figure:
@@ -272,26 +283,46 @@ def _harm_title(metric: str) -> str:
     return {"kl": "KL divergence", "accuracy": "Accuracy lost"}.get(metric, "Loss added (nats)")
 
 
-def _choice_row(choice: Mapping[str, Any]) -> Row:
+def _saved_title(document: Mapping[str, Any], quantity: str = "") -> str:
+    """Return the title of what is saved of a quantity, by default the objective's."""
+    quantity = quantity or document["objective"]
+    modelled = " (MODELLED)" if document.get("modelled") and quantity == "energy" else ""
+    return f"{_OBJECTIVES[quantity].capitalize()} saved{modelled}"
+
+
+def _graded(objective: str) -> str:
+    """Return what a choice's grade is of: memory is known exactly."""
+    return "time" if objective == "time" else "energy"
+
+
+def _of_objective(document: Mapping[str, Any], entry: Mapping[str, Any]) -> Any:
+    """Return what an entry says of the objective; plans made before it was kept say so of energy alone."""
+    return entry["energy"] if document["objective"] == "energy" else entry.get("saves")
+
+
+def _choice_row(choice: Mapping[str, Any], objective: str) -> Row:
     held_out = choice.get("held_out") or {}
     measured = choice.get("measured") or {}
     within = choice.get("within") if not held_out else held_out.get("holds")
-    energy = _less(from_entry(measured.get("energy")))
-    predicted = _less(from_entry((choice.get("predicted") or {}).get("energy")))
+    saves = choice.get("saves") or {}
+    saved, predicted = (_less(from_entry(saves.get(key))) for key in ("measured", "predicted"))
     harm = choice.get("harm")
     return {
         "name": choice_name(str(choice["name"])),
         "series": _series(str(choice["name"])),
-        "measured": energy,
+        "measured": saved,
         "predicted": predicted,
+        "grade": choice.get("quality") if measured.get(_graded(objective)) else None,
+        "reasons": "; ".join(choice.get("reasons") or []) if measured.get(_graded(objective)) else "",
+        "energy": _less(from_entry(measured.get("energy"))),
         "time": from_entry(measured.get("time")),
         "memory": from_entry((choice.get("measured") or {}).get("memory")),
         "harm": None if harm is None else Interval(float(harm)),
         "held_out": from_entry(held_out.get("harm")),
         "kl": held_out.get("kl"),
         "within": None if within is None else "yes" if within else "no",
-        "saved": energy or predicted,
-        "noisy": energy is None,
+        "saved": saved or predicted,
+        "noisy": saved is None,
     }
 
 
@@ -330,13 +361,26 @@ def levers_table(report: Report) -> Table:
 def elsewhere_table(document: Mapping[str, Any]) -> Table:
     """Return what the plan of each workload is expected to save at every workload."""
     names = {workload["key"]: workload_name(workload) for workload in document["workloads"]}
+    objective = document["objective"]
+    what = "" if objective == "energy" else f" {objective}"
+    energy = [] if objective == "energy" else list(names.items())
     columns = [
         Column("plan", "Plan for"),
-        *(Column(key.replace(":", "_"), f"saves: {name}", "share", "predicted") for key, name in names.items()),
+        *(Column(_key(at), f"saves{what}: {name}", "share", "predicted") for at, name in names.items()),
+        *(
+            Column(f"{_key(at)}_energy", f"saves energy: {name}", "share", "predicted", rank=2)
+            for at, name in energy
+        ),
     ]
-    found = {(one["plan"], one["at"]): _less(from_entry(one["energy"])) for one in document["elsewhere"]}
-    rows = [
-        {"plan": name, **{at.replace(":", "_"): found.get((key, at)) for at in names}}
-        for key, name in names.items()
-    ]
-    return Table(columns, rows if found else [], "What one plan saves at other workloads, predicted")
+    rows: list[Row] = [{"plan": name} for name in names.values()]
+    by_plan = dict(zip(names, rows, strict=True))
+    for entry in document["elsewhere"]:
+        by_plan[entry["plan"]][_key(entry["at"])] = _less(from_entry(_of_objective(document, entry)))
+        by_plan[entry["plan"]][f"{_key(entry['at'])}_energy"] = _less(from_entry(entry["energy"]))
+    return Table(
+        columns, rows if document["elsewhere"] else [], "What one plan saves at other workloads, predicted"
+    )
+
+
+def _key(workload: str) -> str:
+    return workload.replace(":", "_")
