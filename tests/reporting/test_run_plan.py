@@ -57,6 +57,14 @@ def test_every_verdict_has_its_sentence(tmp_path, changed, words):
     assert Answer(Report(build_plan(tmp_path / "run", **changed))).sentence.startswith(words)
 
 
+def test_a_broken_budget_names_what_holds(tmp_path):
+    """GIVEN a plan that breaks its budget THEN a single precision that was applied, saves and holds is named."""
+    broken = Answer(Report(build_plan(tmp_path / "run", held_out=6e-3))).sentence
+    assert broken.endswith("do not use it. FP8 everywhere saves 14.0 % ± 0.1 of the energy and holds.")
+    kept = Answer(Report(build_plan(tmp_path / "kept", held_out=6e-3, single_mj=101.0))).sentence
+    assert kept.endswith("do not use it.")
+
+
 def test_a_plan_is_the_remedy_of_a_profile(tmp_path):
     """GIVEN a profile and a plan THEN the plan is what would change it, unless it breaks its budget."""
     run = build_plan(tmp_path / "run", Shape(execution="cuda-graph"))

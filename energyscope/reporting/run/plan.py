@@ -82,11 +82,22 @@ class ShownPlan:
         """The energy that the model with the adopted choice takes, of what it takes as it is."""
         return from_entry(self.adopted["measured"]["energy"])
 
+    def _holding(self) -> Mapping[str, Any] | None:
+        """Return what saves most of what was applied, not for comparison alone, and held on the second half."""
+        saving = [
+            (taken.value, choice)
+            for choice in self.workload["choices"]
+            if choice["within"] and not choice.get("comparison") and (choice.get("held_out") or {}).get("holds")
+            if (taken := from_entry(choice["saves"]["measured"])) and taken.high is not None and taken.high < 1
+        ]
+        return min(saving, key=lambda pair: pair[0])[1] if saving else None
+
     def facts(self) -> dict[str, Any]:
         """Return what its sentences say: the verdict, the budget, and the adopted choice's own figures."""
         document, adopted = self.document, self.adopted
         own, *_ = document["precisions"]
         counts = {name: number for name, number in adopted["groups"].items() if name != own}
+        holding = self._holding() if self.workload["verdict"] == "over budget" else None
         held_out, nearest = adopted.get("held_out") or {}, self.workload.get("nearest") or {}
         return {
             "workload": workload_name(self.workload),
@@ -106,8 +117,10 @@ class ShownPlan:
             "change": _relative_change(document, held_out),
             "shown": held_out.get("shown"),
             "modelled": bool(document.get("modelled")),
-            "name": "The plan" if adopted["name"] == PLAN else choice_name(adopted["name"]),
+            "name": _named(adopted["name"]),
             "is_plan": adopted["name"] == PLAN,
+            "holds": _named(holding["name"]) if holding else None,
+            "holds_saved": _less(from_entry(holding["saves"]["measured"])) if holding else None,
             "nearest": nearest.get("budget"),
             "nearest_saves": _less(from_entry(nearest.get("saves"))),
             "percent": document["budget"]["relative"] or document["budget"]["metric"] == "accuracy",
@@ -277,6 +290,11 @@ def choice_name(name: str) -> str:
     if name.startswith(_ALL):
         return f"{precision_name(name.removeprefix(_ALL))} everywhere"
     return name[:1].upper() + name[1:]
+
+
+def _named(name: str) -> str:
+    """Return a choice as sentences begin with it."""
+    return "The plan" if name == PLAN else choice_name(name)
 
 
 def _harm_title(metric: str) -> str:
