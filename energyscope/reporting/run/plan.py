@@ -12,14 +12,24 @@ from energyscope.reporting.charts.grid import tiles
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence
+from energyscope.reporting.run.plan_names import (
+    ALL,
+    OBJECTIVES,
+    PLAN,
+    choice_name,
+    graded,
+    harm_title,
+    less,
+    named,
+    of_objective,
+    saved_title,
+    workload_name,
+)
 from energyscope.reporting.run.report import RUN, Report, precision_name
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Row, Table
 from energyscope.runs.schema import PLAN_JSON
 
-PLAN = "plan"
-_ALL = "all "
-_OBJECTIVES = {"energy": "energy", "time": "time", "memory": "weights' memory"}
 _MEASURED = {
     "energy": "of the whole model, in turn with it; 95 % interval",
     "time": "of the whole model, in turn with it; 95 % interval",
@@ -109,20 +119,20 @@ class ShownPlan:
             "groups": len(self.workload["groups"]),
             "precisions": [f"{precision_name(name)} for {number}" for name, number in counts.items()],
             "changed": sum(counts.values()),
-            "saved": _less(from_entry(adopted["saves"]["measured"])),
-            "predicted": _less(from_entry(adopted["saves"]["predicted"])),
-            "energy": None if document["objective"] == "energy" else _less(self.measured),
-            "what": _OBJECTIVES[document["objective"]],
+            "saved": less(from_entry(adopted["saves"]["measured"])),
+            "predicted": less(from_entry(adopted["saves"]["predicted"])),
+            "energy": None if document["objective"] == "energy" else less(self.measured),
+            "what": OBJECTIVES[document["objective"]],
             "objective": document["objective"],
             "change": _relative_change(document, held_out),
             "shown": held_out.get("shown"),
             "modelled": bool(document.get("modelled")),
-            "name": _named(adopted["name"]),
+            "name": named(adopted["name"]),
             "is_plan": adopted["name"] == PLAN,
-            "holds": _named(holding["name"]) if holding else None,
-            "holds_saved": _less(from_entry(holding["saves"]["measured"])) if holding else None,
+            "holds": named(holding["name"]) if holding else None,
+            "holds_saved": less(from_entry(holding["saves"]["measured"])) if holding else None,
             "nearest": nearest.get("budget"),
-            "nearest_saves": _less(from_entry(nearest.get("saves"))),
+            "nearest_saves": less(from_entry(nearest.get("saves"))),
             "percent": document["budget"]["relative"] or document["budget"]["metric"] == "accuracy",
             "notes": self.workload.get("notes") or [],
         }
@@ -132,13 +142,13 @@ class ShownPlan:
         metric = self.document["budget"]["metric"]
         unit = _UNITS[metric]
         objective = self.document["objective"]
-        energy = Column("energy", _saved_title(self.document, "energy"), "share", "of the whole model", rank=1)
-        harm = _harm_title(metric)
+        energy = Column("energy", saved_title(self.document, "energy"), "share", "of the whole model", rank=1)
+        harm = harm_title(metric)
         columns = [
             Column("name", "Choice"),
-            Column("measured", _saved_title(self.document), "share", _MEASURED[objective]),
+            Column("measured", saved_title(self.document), "share", _MEASURED[objective]),
             Column("predicted", "Predicted", "share", "the sum of what its linears save", rank=1),
-            Column("grade", "Grade", "grade", f"of the {_graded(objective)}", rank=2),
+            Column("grade", "Grade", "grade", f"of the {graded(objective)}", rank=2),
             Column("reasons", "Reasons", "reasons", rank=4),
             *([] if objective == "energy" else [energy]),
             Column("time", "Time", "ratio", "of the whole model with it, against as it is", rank=3),
@@ -216,7 +226,7 @@ class ShownPlan:
         metric, limit = self.document["budget"]["metric"], float(self.document["budget"]["harm"])
         columns = [
             Column("name", "Choice"),
-            Column("harm", _harm_title(metric), _UNITS[metric]),
+            Column("harm", harm_title(metric), _UNITS[metric]),
             Column("saved", choices.column("measured").title, "share"),
         ]
         known = [row for row in choices.rows if row["saved"] is not None and row["harm"] is not None]
@@ -224,9 +234,9 @@ class ShownPlan:
         efficient = [
             {"name": "", "series": _FRONT, "line": _FRONT, "harm": point["harm"], "saved": 1 - taken}
             for point in self.workload["front"]
-            if (taken := _of_objective(self.document, point)) is not None
+            if (taken := of_objective(self.document, point)) is not None
         ]
-        what = f"{_OBJECTIVES[self.document['objective']].capitalize()} saved"
+        what = f"{OBJECTIVES[self.document['objective']].capitalize()} saved"
         chart = plane(
             points,
             Axis("harm", log=False, guides=[limit]),
@@ -264,13 +274,6 @@ class ShownPlan:
         return Figure.of(name, title, tiles(table, "part", "layer", "precision", title="Layer"), table, caption)
 
 
-def _less(ratio: Interval | None) -> Interval | None:
-    if ratio is None:
-        return None
-    low, high = (None if limit is None else 1 - limit for limit in (ratio.high, ratio.low))
-    return Interval(1 - ratio.value, low, high)
-
-
 def _relative_change(document: Mapping[str, Any], held_out: Mapping[str, Any]) -> float | None:
     """Return by how much the budget's metric changed on the second half: relative where the budget is."""
     baseline, value = finite(held_out.get("baseline")), finite(held_out.get("value"))
@@ -279,60 +282,21 @@ def _relative_change(document: Mapping[str, Any], held_out: Mapping[str, Any]) -
     return value / baseline - 1 if document["budget"]["relative"] else value - baseline
 
 
-def workload_name(workload: Mapping[str, Any]) -> str:
-    """Return a workload as it is read: ``decode, batch 32``."""
-    phase = "decode" if workload["phase"] == "decode" else "forward pass"
-    return f"{phase}, batch {workload['batch_size']}"
-
-
-def choice_name(name: str) -> str:
-    """Return a choice's name as it is read: ``all int8`` as ``INT8 everywhere``."""
-    if name.startswith(_ALL):
-        return f"{precision_name(name.removeprefix(_ALL))} everywhere"
-    return name[:1].upper() + name[1:]
-
-
-def _named(name: str) -> str:
-    """Return a choice as sentences begin with it."""
-    return "The plan" if name == PLAN else choice_name(name)
-
-
-def _harm_title(metric: str) -> str:
-    return {"kl": "KL divergence", "accuracy": "Accuracy lost"}.get(metric, "Loss added (nats)")
-
-
-def _saved_title(document: Mapping[str, Any], quantity: str = "") -> str:
-    """Return the title of what is saved of a quantity, by default the objective's."""
-    quantity = quantity or document["objective"]
-    modelled = " (MODELLED)" if document.get("modelled") and quantity == "energy" else ""
-    return f"{_OBJECTIVES[quantity].capitalize()} saved{modelled}"
-
-
-def _graded(objective: str) -> str:
-    """Return what a choice's grade is of: memory is known exactly."""
-    return "time" if objective == "time" else "energy"
-
-
-def _of_objective(document: Mapping[str, Any], entry: Mapping[str, Any]) -> Any:
-    """Return what an entry says of the objective; plans made before it was kept say so of energy alone."""
-    return entry["energy"] if document["objective"] == "energy" else entry.get("saves")
-
-
 def _choice_row(choice: Mapping[str, Any], objective: str) -> Row:
     held_out = choice.get("held_out") or {}
     measured = choice.get("measured") or {}
     within = choice.get("within") if not held_out else held_out.get("holds")
     saves = choice.get("saves") or {}
-    saved, predicted = (_less(from_entry(saves.get(key))) for key in ("measured", "predicted"))
+    saved, predicted = (less(from_entry(saves.get(key))) for key in ("measured", "predicted"))
     harm = choice.get("harm")
     return {
         "name": choice_name(str(choice["name"])),
         "series": _series(str(choice["name"])),
         "measured": saved,
         "predicted": predicted,
-        "grade": choice.get("quality") if measured.get(_graded(objective)) else None,
-        "reasons": "; ".join(choice.get("reasons") or []) if measured.get(_graded(objective)) else "",
-        "energy": _less(from_entry(measured.get("energy"))),
+        "grade": choice.get("quality") if measured.get(graded(objective)) else None,
+        "reasons": "; ".join(choice.get("reasons") or []) if measured.get(graded(objective)) else "",
+        "energy": less(from_entry(measured.get("energy"))),
         "time": from_entry(measured.get("time")),
         "memory": from_entry((choice.get("measured") or {}).get("memory")),
         "harm": None if harm is None else Interval(float(harm)),
@@ -345,7 +309,7 @@ def _choice_row(choice: Mapping[str, Any], objective: str) -> Row:
 
 
 def _series(name: str) -> str:
-    return "plan" if name == PLAN else "single" if name.startswith(_ALL) else "mixture"
+    return "plan" if name == PLAN else "single" if name.startswith(ALL) else "mixture"
 
 
 def _left_out(document: Mapping[str, Any]) -> Table:
@@ -393,8 +357,8 @@ def elsewhere_table(document: Mapping[str, Any]) -> Table:
     rows: list[Row] = [{"plan": name} for name in names.values()]
     by_plan = dict(zip(names, rows, strict=True))
     for entry in document["elsewhere"]:
-        by_plan[entry["plan"]][_key(entry["at"])] = _less(from_entry(_of_objective(document, entry)))
-        by_plan[entry["plan"]][f"{_key(entry['at'])}_energy"] = _less(from_entry(entry["energy"]))
+        by_plan[entry["plan"]][_key(entry["at"])] = less(from_entry(of_objective(document, entry)))
+        by_plan[entry["plan"]][f"{_key(entry['at'])}_energy"] = less(from_entry(entry["energy"]))
     return Table(
         columns, rows if document["elsewhere"] else [], "What one plan saves at other workloads, predicted"
     )
