@@ -23,8 +23,8 @@ def is_linear(module: nn.Module) -> bool:
 
 
 def is_kept(path: str, keep: Sequence[str]) -> bool:
-    """Tell whether ``keep`` names a module: by its path, or by the end of it."""
-    return any(path == name or path.endswith(f".{name}") for name in keep)
+    """Tell whether ``keep`` names a module, or one that it lies in, by its path; or it by the end of its path."""
+    return any(path == name or path.startswith(f"{name}.") or path.endswith(f".{name}") for name in keep)
 
 
 def is_quantized_in(precision: str, path: str, module: nn.Module, keep: Sequence[str]) -> bool:

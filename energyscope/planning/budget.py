@@ -93,10 +93,11 @@ class Budget:
         step = 10.0 ** (math.floor(math.log10(amount)) - 1) if amount > 0 else 1.0
         return replace(self, amount=math.ceil(amount / step) * step)
 
-    def fewest_examples(self) -> int | None:
+    def fewest_answers(self) -> int | None:
         """Return how many answers it takes to see a loss of accuracy as small as this; None of other metrics.
 
-        One answer must be less than the budget, and by the rule of three no loss among n answers leaves 3 / n.
+        One answer must be less than the budget, and by the rule of three no loss among n answers leaves 3 / n. An
+        answer is a token of a next-token model, else an example.
         """
         return math.ceil(3 / self.amount) if self.metric == "accuracy" and self.amount > 0 else None
 

@@ -78,7 +78,8 @@ def document(record: PlanRecord) -> dict[str, Any] | None:
     ``harm`` is in the quantity that the budget is spent in (`energyscope.planning.budget`), of the half that the
     plan was made on, and ``held_out`` of the other. ``saves`` are the ratios of the objective; a ``comparison`` is
     advised only where it was adopted. ``adopted`` is the choice that ``groups`` hold, ``elsewhere`` what the plan
-    of each workload is expected to take of the others.
+    of each workload is expected to take of the others. ``quality`` is of the energy, or of the time where that is
+    the objective.
     """
     records = [record.at(workload["key"]) for workload in record.header.get("workloads", ())]
     chosen = [each for each in records if each.chosen is not None]
@@ -136,7 +137,12 @@ def _elsewhere(records: Sequence[PlanRecord], workloads: Sequence[Mapping[str, A
     """Return for each workload's plan what it is expected to take at every workload."""
     plans = [[group["precision"] for group in workload["groups"]] for workload in workloads]
     return [
-        {"plan": workload["key"], "at": record.workload, "energy": _ratio(record.predicted(plan))}
+        {
+            "plan": workload["key"],
+            "at": record.workload,
+            "energy": _ratio(record.predicted(plan)),
+            "saves": _expected(record, plan),
+        }
         for workload, plan in zip(workloads, plans, strict=True)
         for record in records
         if len(records) > 1
@@ -153,7 +159,8 @@ def _considered(record: PlanRecord) -> list[NamedChoice]:
 
 def _choice(record: PlanRecord, choice: NamedChoice, limit: float) -> dict[str, Any]:
     counts = Counter(choice.precisions)
-    quality, reasons = record.quality(choice.name)
+    objective = record.header["objective"]
+    quality, reasons = record.quality(choice.name, "time" if objective == "time" else "energy")
     changes = set(choice.precisions) != {record.own}
     saved = record.bytes_saved(choice.precisions)
     expected = record.problem().harm(record.indices(choice))
@@ -163,7 +170,6 @@ def _choice(record: PlanRecord, choice: NamedChoice, limit: float) -> dict[str, 
     measured = {quantity: _ratio(record.verified(choice.name, quantity)) for quantity in _QUANTITIES}
     memory = None if saved is None else 1 - saved / record.header["weight_bytes"]
     predicted["memory"] = measured["memory"] = None if memory is None else _exactly(memory)
-    objective = record.header["objective"]
     return {
         "name": choice.name,
         "changes": changes,
@@ -190,6 +196,15 @@ _QUANTITIES = ("energy", "dynamic", "time")
 
 def _ratio(share: Total | None) -> dict[str, float | None] | None:
     return None if share is None else serialize(Interval(share.value, share.low, share.high))
+
+
+def _expected(record: PlanRecord, precisions: Sequence[str]) -> dict[str, float | None] | None:
+    """Return what a choice is expected to take of the objective's quantity, of what the model takes."""
+    objective = record.header["objective"]
+    if objective != "memory":
+        return _ratio(record.predicted(precisions, objective))
+    saved = record.bytes_saved(precisions)
+    return None if saved is None else _exactly(1 - saved / record.header["weight_bytes"])
 
 
 def _exactly(value: float) -> dict[str, float | None]:
@@ -311,9 +326,13 @@ def _front(record: PlanRecord, factor: float) -> list[dict[str, Any]]:
     points = []
     for choice in choices[kept]:
         precisions = [record.precisions[option] for option in choice]
-        predicted = record.predicted(precisions)
+        predicted, expected = record.predicted(precisions), _expected(record, precisions)
         points.append(
-            {"harm": factor * problem.harm(choice), "energy": None if predicted is None else predicted.value}
+            {
+                "harm": factor * problem.harm(choice),
+                "energy": None if predicted is None else predicted.value,
+                "saves": None if expected is None else expected["value"],
+            }
         )
     return points
 
@@ -329,12 +348,8 @@ def _nearest(record: PlanRecord, chosen: Mapping[str, Any]) -> dict[str, Any] | 
     bounds = problem.bounds(choices)
     least = int(bounds.argmin())
     precisions = [record.precisions[option] for option in choices[least]]
-    objective, saved = record.header["objective"], record.bytes_saved(precisions)
-    ratio = None if objective == "memory" else _ratio(record.predicted(precisions, objective))
-    if objective == "memory" and saved is not None:
-        ratio = _exactly(1 - saved / record.header["weight_bytes"])
     budget = record.budget.widened(record.header["baseline"], float(bounds[least]))
-    return {"budget": str(budget), "saves": ratio}
+    return {"budget": str(budget), "saves": _expected(record, precisions)}
 
 
 def _whole(record: PlanRecord) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ precisions of PyTorch's kernels are formats of both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,17 +71,31 @@ def export_plan(
             f"{', '.join(others)} has no format in compressed-tensors checkpoints: plan with --plan-precisions "
             f"{','.join(_FORMATS)}, or apply the plan with energyscope.apply_plan"
         )
+    check_exportable(model, chosen)
     weights = dict(model.state_dict())
     for path, precision in chosen.items():
-        module = model.get_submodule(path)
-        if not isinstance(module, nn.Linear):
-            raise ModelError(f"{path} is a {type(module).__name__}, and compressed-tensors has Linear only")
         weight = weights.pop(f"{path}.weight")
         weights |= {f"{path}.{name}": tensor for name, tensor in _stored(weight, precision).items()}
     _save(model, weights, chosen, target)
     if tokenizer is not None:
         tokenizer.save_pretrained(target)
     return target
+
+
+def check_exportable(model: nn.Module, paths: Iterable[str]) -> None:
+    """Refuse linears that the format does not hold: GPT-2's Conv1D, which transformers loads without its scales.
+
+    Raises:
+        ModelError: there is one.
+
+    """
+    for path in paths:
+        module = model.get_submodule(path)
+        if not isinstance(module, nn.Linear):
+            raise ModelError(
+                f"{path} is a {type(module).__name__}, and compressed-tensors has Linear only: do not export, and "
+                "apply the plan in Python with energyscope.apply_plan"
+            )
 
 
 def _stored(weight: Tensor, precision: str) -> dict[str, Tensor]:

@@ -211,9 +211,9 @@ class PlanRecord:
         changed, model = (self._verified.get(key) for key in (applied_target(name).key, records.MODEL))
         return ratio(changed, model, quantity)
 
-    def quality(self, name: str) -> tuple[str, list[str]]:
+    def quality(self, name: str, quantity: str = "energy") -> tuple[str, list[str]]:
         """Return the grade of what was measured of a choice, and what disturbed it or the model beside it."""
-        share = self.verified(name)
+        share = self.verified(name, quantity)
         both = [self._verified.get(key) for key in (applied_target(name).key, records.MODEL)]
         known = [one for one in both if one is not None]
         half = None if share is None or share.half is None else share.half / abs(share.value)

@@ -274,7 +274,7 @@ class RunSettings:
             devices=devices if self.device_map else (),
             double_quant=self.double_quant,
             compute_dtype=self.compute_dtype,
-            skip_modules=self.skip_modules,
+            skip_modules=self.skip_modules if precision in QUANTIZED else (),  # a plan's, of unquantized models
             tensor_parallel=self.tensor_parallel,
         )
 
@@ -294,7 +294,7 @@ class RunSettings:
             self.precision,
             double_quant=self.double_quant,
             compute_dtype=self.compute_dtype,
-            skip_modules=self.skip_modules,
+            skip_modules=() if "plan" in self.stages else self.skip_modules,  # which leaves them as they are, too
         )
         if self.gpu_id and self.device == "cpu":
             raise UsageError("--gpu-id measures GPUs, and --device cpu runs the model on none: give one of them")

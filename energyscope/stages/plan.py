@@ -21,41 +21,32 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from energyscope.benchmarking.memory import release
-from energyscope.errors import DataError, ModelError, UsageError
+from energyscope.errors import ModelError
 from energyscope.failures import failure, first_line, out_of_memory
-from energyscope.loading.linears import skipped_linears
-from energyscope.loading.options import BY_TORCH, NATIVE
 from energyscope.loading.sizes import stored_bytes
 from energyscope.metering.group import MeterGroup
 from energyscope.planning import document
-from energyscope.planning.budget import DEFAULTS, WITHOUT_WEIGHTS, Budget, parse_budget
 from energyscope.planning.choice import Choice, choose
 from energyscope.planning.document import PLAN
 from energyscope.planning.exporting import export_plan
-from energyscope.planning.groups import groups_of
 from energyscope.planning.judging import Judge
-from energyscope.planning.layers import candidates, layer_in
+from energyscope.planning.layers import layer_in
 from energyscope.planning.record import PRICES, VERIFY, WHOLE, NamedChoice, PlanRecord
 from energyscope.planning.rules import SENSITIVITY_ONLY, everywhere, in_bits, rules
-from energyscope.planning.workloads import PlanWorkload, parse_workload
+from energyscope.planning.workloads import PlanWorkload
 from energyscope.reasons import Reason, reason
 from energyscope.runs.schema import PLAN_JSON
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages.context import Context, Entries, metered
-from energyscope.stages.phases import plan_phases
 from energyscope.stages.plan_replays import VERIFYING, PlanReplays, made, passes_of
-from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, check_context, default_context
-from energyscope.workloads.evaluation import halves, thinned
-from energyscope.workloads.inputs import synthetic_evaluation
+from energyscope.stages.plan_scope import context_of, plan_scope
+from energyscope.workloads.evaluation import halves
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 STAGE = "plan"
 JUDGING, TRYING, EXPORTING = "plan: sensitivity", "plan: choices", "plan: export"
-FEWEST_EXAMPLES = 4
-USUAL_EXAMPLES = 256  # each group at each precision predicts half of them
-RANDOM_EXAMPLES = 64  # of random tokens, which differ less than texts
 TRIES = 4  # of a choice that does more harm as a whole than its parts
 MOST_EXCESS = 4.0  # by which harms are scaled at once
 
@@ -101,71 +92,16 @@ def write(store: RunStore, entries: Entries) -> bool:
     return True
 
 
-def usual_budget(context: Context) -> Budget:
-    """Return the budget where none was named: the usual one, or the narrowest that the data can show."""
-    if context.settings.weights == "random":
-        return parse_budget(WITHOUT_WEIGHTS)
-    budget = parse_budget(DEFAULTS[context.loaded.adapter.task])
-    half = 0 if context.evaluation is None else context.evaluation.examples // 2
-    if half and (budget.fewest_examples() or 0) > half:
-        return replace(budget, amount=min(math.ceil(3000 / half) / 1000, 1.0))
-    return budget
-
-
-def evaluation_for(context: Context, budget: Budget) -> Evaluation:
-    """Return the data on which a plan is made and judged: random tokens where weights are random.
-
-    Raises:
-        DataError: there are no data, or too few for the budget.
-
-    """
-    settings, loaded = context.settings, context.loaded
-    evaluation = context.evaluation
-    if settings.weights == "random":
-        evaluation = synthetic_evaluation(
-            loaded, examples=settings.max_examples or RANDOM_EXAMPLES, seed=settings.seed
-        )
-    if evaluation is None:
-        why = "" if context.no_evaluation is None else f" ({context.no_evaluation.words})"
-        raise DataError(f"a plan is judged on data, and there are none{why}: give some with --data")
-    fewest = max(2 * (budget.fewest_examples() or 1), FEWEST_EXAMPLES)
-    if evaluation.examples < fewest:
-        raise DataError(
-            f"{evaluation.examples} examples are too few to see {budget}: each half of the data needs "
-            f"{fewest // 2:,}; give more with --data, or a wider --budget"
-        )
-    return evaluation if settings.max_examples else thinned(evaluation, max(fewest, USUAL_EXAMPLES))
-
-
 class Planner:
     """Makes a plan for one model; whatever is finished is journalled at once."""
 
     def __init__(self, context: Context, meter: MeterGroup) -> None:
         """Find out what can be chosen, before anything is measured."""
-        settings, self.loaded = context.settings, context.loaded
-        self.context, self.settings, self.meter = context, settings, meter
-        self.model, self.progress = self.loaded.model, context.progress
-        if self.loaded.precision not in NATIVE:
-            raise UsageError(
-                f"a plan chooses precisions, and the model is quantized already ({self.loaded.precision}): use "
-                f"--precision {' or '.join(NATIVE)}"
-            )
-        self.budget = parse_budget(settings.budget) if settings.budget else usual_budget(context)
-        self.evaluation = evaluation_for(context, self.budget)
-        self.workloads = _workloads(context)
-        self.groups = groups_of(
-            self.model, self.loaded.adapter, skipped_linears(self.model, settings.skip_modules)
-        )
-        if not self.groups:
-            raise UsageError(
-                f"{self.loaded.name} has no linear layers that could be quantized: there is nothing to plan"
-            )
-        asked = settings.plan_precisions or (BY_TORCH if settings.export else ())
-        others, self.left_out = candidates(asked, self.loaded.precision, self.loaded.device)
-        if not others:
-            why = "; ".join(f"{name}: {reason.words}" for name, reason in self.left_out.items())
-            raise UsageError(f"no other precision is possible here ({why})")
-        self.names = [self.loaded.precision, *others]
+        self.context, self.settings, self.meter = context, context.settings, meter
+        self.loaded, self.model, self.progress = context.loaded, context.loaded.model, context.progress
+        scope = plan_scope(context.settings, context.loaded, context.evaluation, context.no_evaluation)
+        self.scope, self.budget, self.groups = scope, scope.budget, scope.groups
+        self.names, self.workloads = scope.precisions, scope.workloads
         self.entries: list[Mapping[str, Any]] = []
         self.replays = PlanReplays(context, meter, self.keep, self.groups)
 
@@ -180,7 +116,7 @@ class Planner:
 
     def run(self) -> None:
         """Price, judge, choose and verify."""
-        first, second = halves(self.evaluation)
+        first, second = halves(self.scope.evaluation)
         self.progress(JUDGING, "the original's predictions", 0, 1)
         judge = Judge(self.model, first)
         self.keep({"header": self._header(judge, (first, second))})
@@ -205,7 +141,7 @@ class Planner:
             "budget": str(self.budget),
             "objective": settings.objective,
             "precisions": self.names,
-            "left_out": self.left_out,
+            "left_out": self.scope.left_out,
             "groups": [asdict(group) for group in self.groups],
             "execution": settings.executions[0],
             "workloads": [
@@ -213,7 +149,7 @@ class Planner:
                 for workload in self.workloads
                 for tokens in [_tokens(workload, self.context)]
             ],
-            "data": self.evaluation.source,
+            "data": self.scope.evaluation.source,
             "examples": [part.examples for part in parts],
             "baseline": self.budget.baseline(judge.unchanged),
             "weight_bytes": stored_bytes(self.model),
@@ -394,26 +330,8 @@ class Planner:
         }
 
 
-def _workloads(context: Context) -> list[PlanWorkload]:
-    """Return what is planned for: the workloads that were named, else the run's own.
-
-    Raises:
-        UsageError: decode steps are asked of a model that generates no text.
-
-    """
-    settings, loaded = context.settings, context.loaded
-    if not settings.workloads:
-        phase = plan_phases(settings, loaded)[0].phase
-        return [parse_workload(phase, settings.batch_size)]
-    workloads = [parse_workload(text, settings.batch_size) for text in settings.workloads]
-    if any(workload.phase == "decode" for workload in workloads) and not can_generate(loaded):
-        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}: leave decode out of --workloads")
-    return list(dict.fromkeys(workloads))
-
-
 def _tokens(workload: PlanWorkload, context: Context) -> int:
     """Return the tokens of each sequence: those of the prompt, or those in the KV cache of a decode step."""
     if workload.phase == "prefill":
         return context.workload.sequence_length
-    asked = next(iter(context.settings.context_lengths), None)
-    return check_context(context.loaded, default_context(context.loaded) if asked is None else asked)
+    return context_of(context.settings, context.loaded)

@@ -34,6 +34,7 @@ from energyscope.stages.context import Context
 from energyscope.stages.dry_run import TimeEstimate, estimated_times
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.phases import resolve_phase
+from energyscope.stages.plan_scope import check_plan
 from energyscope.stages.preparing import (
     benchmark_alone,
     check_possible,
@@ -172,6 +173,7 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
 
     Raises:
         UsageError: the model cannot do what was asked, or the name is taken.
+        DataError: a plan is asked for, and there are too few data.
         DeviceError: no memory is left for the inputs.
 
     """
@@ -179,6 +181,7 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
     try:
         evaluation, why_none = evaluation_of(loaded, settings)
         workload = prompt_of(loaded, evaluation, settings)
+        check_plan(settings, loaded, evaluation, why_none)
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
     store = _create_store(settings)

@@ -66,7 +66,7 @@ def test_accuracy_is_spent_in_lost_answers():
     assert budget.harm(seen).value == 0.25
     assert budget.baseline(seen) == 0.75
     assert budget.changed(0.75, 0.25) == 0.5
-    assert budget.fewest_examples() == 300
+    assert budget.fewest_answers() == 300
 
 
 def test_a_relative_loss_and_kl():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import transformers
 from tiny_models import save_model
 from torch import nn
 
+from energyscope.adapters import load_adapter
 from energyscope.loading import load_model
 from energyscope.planning.groups import groups_of
 
@@ -68,3 +70,13 @@ def test_linears_that_no_adapter_declares_are_groups_by_themselves(models):
         del loaded.model.adapter_layer
     other = next(group for group in groups if group.name == "adapter_layer")
     assert (other.kind, other.layer, other.paths) == ("other", None, ("adapter_layer",))
+
+
+def test_a_pooler_stays_as_it_is():
+    """GIVEN BERT, whose pooler has a linear of its own THEN it is in no group, and neither is the classifier."""
+    sizes = {"vocab_size": 32, "hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2}
+    config = transformers.BertConfig(**sizes, num_hidden_layers=2)
+    model = transformers.BertForSequenceClassification(config)
+    paths = [path for group in groups_of(model, load_adapter("bert")) for path in group.paths]
+    linears = [path for path, module in model.named_modules() if isinstance(module, nn.Linear)]
+    assert set(linears) - set(paths) == {"bert.pooler.dense", "classifier"}

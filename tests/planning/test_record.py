@@ -187,6 +187,8 @@ def test_a_plan_is_judged_by_its_objective(objective, saves):
     assert plan["saves"]["measured"]["value"] == pytest.approx(saves, abs=2e-3)
     assert result["verdict"] == "saves"
     assert result["adopted"] == ("plan" if objective == "time" else "all fp8")
+    plan_point = min(result["front"], key=lambda point: abs(point["saves"] - saves))
+    assert plan_point["saves"] == pytest.approx(saves, abs=2e-3)
 
 
 def test_a_plan_that_was_not_measured_is_not_judged():

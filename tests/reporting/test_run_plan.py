@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plan_builder import build_plan
+from plan_builder import build_plan, header, plan_entries
 from run_builder import Shape
 
 from energyscope.changes.savings import best, changes
@@ -57,6 +57,14 @@ def test_every_verdict_has_its_sentence(tmp_path, changed, words):
     assert Answer(Report(build_plan(tmp_path / "run", **changed))).sentence.startswith(words)
 
 
+def test_a_broken_budget_names_what_holds(tmp_path):
+    """GIVEN a plan that breaks its budget THEN a single precision that was applied, saves and holds is named."""
+    broken = Answer(Report(build_plan(tmp_path / "run", held_out=6e-3))).sentence
+    assert broken.endswith("do not use it. FP8 everywhere saves 14.0 % ± 0.1 of the energy and holds.")
+    kept = Answer(Report(build_plan(tmp_path / "kept", held_out=6e-3, single_mj=101.0))).sentence
+    assert kept.endswith("do not use it.")
+
+
 def test_a_plan_is_the_remedy_of_a_profile(tmp_path):
     """GIVEN a profile and a plan THEN the plan is what would change it, unless it breaks its budget."""
     run = build_plan(tmp_path / "run", Shape(execution="cuda-graph"))
@@ -88,3 +96,46 @@ def test_figures_are_of_what_the_plan_says(made):
         ("mlp.up", 0, "FP8"), ("mlp.down", 0, "BF16"),
     ]  # fmt: skip
     assert set(content.tables) == {"plan", "plan-groups", "plan-prices"}
+
+
+@pytest.mark.parametrize(
+    ("objective", "what", "saved"), [("time", "Time", 0.18), ("memory", "Weights' memory", 0.3072)]
+)
+def test_another_objective_is_what_is_shown(tmp_path, objective, what, saved):
+    """GIVEN time or memory as the objective THEN table and chart are of that, with energy beside it."""
+    entries = plan_entries()
+    entries[0] = {"header": header(objective=objective)}
+    report = Report(build_plan(tmp_path / "run", entries=entries))
+    shown = plan.first_plan(report)
+    table = shown.choices()
+    assert (table.column("measured").title, table.column("energy").title) == (f"{what} saved", "Energy saved")
+    row = next(row for row in table.rows if row["name"] == "Plan")
+    assert row["measured"].value == pytest.approx(saved, abs=2e-3)
+    assert row["predicted"].value == pytest.approx(saved, abs=2e-3)
+    assert row["energy"].value == pytest.approx(0.18, abs=2e-3)
+    assert ("Predicted: 18.0 % ± 0.1 of the time. Energy saved: 18.0 %" in Answer(report).cause) == (
+        what == "Time"
+    )
+    figure = shown.front()
+    assert figure.title == f"{what} saved against what it does to predictions"
+    assert figure.views[0].table.column("saved").title == f"{what} saved"
+
+
+def test_another_objective_is_what_a_plan_takes_elsewhere():
+    """GIVEN time as the objective THEN columns of time for each workload, and of energy beside them."""
+    workloads = [
+        {"key": key, "phase": "decode", "batch_size": size} for key, size in (("decode:1", 1), ("decode:8", 8))
+    ]
+    taken = {"energy": {"value": 0.9}, "saves": {"value": 0.8}}
+    elsewhere = [{"plan": "decode:1", "at": at, **taken} for at in ("decode:1", "decode:8")]
+    table = plan.elsewhere_table({"objective": "time", "workloads": workloads, "elsewhere": elsewhere})
+    assert table.column("decode_8").title == "saves time: decode, batch 8"
+    assert table.rows[0]["decode_8"].value == pytest.approx(0.2)
+    assert table.rows[0]["decode_8_energy"].value == pytest.approx(0.1)
+
+
+def test_what_was_applied_has_a_grade(made):
+    """GIVEN choices that were applied or only tried THEN a grade with its reasons for the first alone."""
+    rows = {row["name"]: row for row in plan.first_plan(Report(made)).choices().rows}
+    assert rows["Plan"]["grade"] == "A"
+    assert rows["INT4 everywhere"]["grade"] is None

@@ -197,7 +197,7 @@ def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict):
     monkeypatch.setattr(plan.document, "_verdict", lambda _: verdict)
     monkeypatch.setattr(plan.document, "_adopted", lambda choices: named(choices, "all int4"))
     folder = tmp_path / "exported"
-    options = {**SHORT, "root": tmp_path, "max_examples": 12, "phase": "prefill", "levers": False}
+    options = {**SHORT, "root": tmp_path, "max_examples": 30, "phase": "prefill", "levers": False}
     run = energyscope.run("tiny-llama", **options, budget="loss +9", name="export", export=folder)
     assert run.plan["precisions"] == ["fp32", *BY_TORCH]
     assert folder.exists() == (verdict == "saves")
@@ -214,8 +214,12 @@ def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict):
         ({"export": Path("x"), "plan_precisions": ("int8",)}, UsageError, "--export has no format for int8"),
         ({"export": Path(), "budget": "kl 1"}, UsageError, "--export . exists: name a new folder"),
         ({"workloads": ("decode:0",)}, UsageError, "name some of prefill, decode, decode:32"),
-        ({"budget": "accuracy -1%"}, DataError, "each half of the data needs 300"),
-        ({"budget": "kl 1", "weights": "random", "max_examples": 2}, DataError, "2 examples are too few"),
+        ({"budget": "accuracy -0.01%"}, DataError, "each half of the data needs 30,000"),
+        (
+            {"budget": "kl 1", "weights": "random", "max_examples": 24},
+            DataError,
+            "24 examples are too few to plan on: it takes 30",
+        ),
     ],
 )
 def test_what_cannot_be_planned_is_said_in_one_line(tmp_path, options, error, words):
@@ -232,8 +236,45 @@ def test_the_usual_budget_is_one_that_the_data_can_show(tmp_path):
     assert run.plan["examples"] == [30, 30]
 
 
+def test_answers_are_tokens_of_a_language_model(tmp_path):
+    """GIVEN 60 texts or 60 classified ones THEN the first have enough answers for 1 %, and the others have not."""
+    options = {
+        **SHORT,
+        "plan_precisions": ("bf16",),
+        "budget": "accuracy -1%",
+        "phase": "prefill",
+        "root": tmp_path,
+    }
+    run = energyscope.run("tiny-gpt2", **options, name="texts")
+    record = record_of(run)
+    assert sum(record.tried[0].harm.weights) > 300
+    assert run.plan["examples"] == [30, 30]
+    with pytest.raises(DataError, match=r"60 answers are too few to see accuracy -1%: each half .* needs 300"):
+        energyscope.run("tiny-distilbert", **options, name="classes")
+
+
 def test_a_budget_asks_for_a_plan():
     """GIVEN --budget and the usual stages THEN the plan is one of them; named stages are left as they are."""
     assert "plan" in RunSettings.of("tiny-gpt2", budget="kl 1").stages
     assert "plan" not in RunSettings.of("tiny-gpt2").stages
     assert RunSettings.of("tiny-gpt2", budget="kl 1", stages=("profile",)).stages == ("profile",)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "error", "words"),
+    [
+        ("tiny-gpt2", {"precision": "int8"}, UsageError, "quantized already"),
+        ("tiny-gpt2", {"plan_precisions": ("fp32",)}, UsageError, "no other precision is possible"),
+        ("tiny-gpt2", {"budget": "accuracy -0.01%"}, DataError, "too few to see accuracy"),
+        ("tiny-gpt2", {"skip_modules": ("transformer",)}, UsageError, "there is nothing to plan"),
+        ("tiny-distilbert", {"workloads": ("decode",)}, UsageError, "leave decode out of --workloads"),
+        ("tiny-gpt2", {"export": Path("x")}, ModelError, r"is a Conv1D, .* with energyscope\.apply_plan"),
+        ("tiny-gpt2", {"workloads": ("decode",), "context_lengths": (9999,)}, UsageError, r"9,?999"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_before_anything_is_measured(tmp_path, model, options, error, words):
+    """GIVEN stages before the plan and what no plan can be made of THEN the refusal comes before a run begins."""
+    stages = ("profile", "ablate", "plan")
+    with pytest.raises(error, match=words):
+        energyscope.run(model, **{**SHORT, **options, "stages": stages}, name="early", root=tmp_path)
+    assert not (tmp_path / "early").exists()

@@ -13,7 +13,7 @@ from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
 from energyscope.reporting.run.parts import blocks, columns, is_noisy
-from energyscope.reporting.run.plan import choice_name
+from energyscope.reporting.run.plan_names import choice_name
 from energyscope.reporting.run.report import (
     EXECUTIONS,
     GRAPH,

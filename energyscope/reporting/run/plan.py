@@ -12,14 +12,29 @@ from energyscope.reporting.charts.grid import tiles
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence
+from energyscope.reporting.run.plan_names import (
+    ALL,
+    OBJECTIVES,
+    PLAN,
+    choice_name,
+    graded,
+    harm_title,
+    less,
+    named,
+    of_objective,
+    saved_title,
+    workload_name,
+)
 from energyscope.reporting.run.report import RUN, Report, precision_name
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Row, Table
 from energyscope.runs.schema import PLAN_JSON
 
-PLAN = "plan"
-_ALL = "all "
-_OBJECTIVES = {"energy": "energy", "time": "time", "memory": "weights' memory"}
+_MEASURED = {
+    "energy": "of the whole model, in turn with it; 95 % interval",
+    "time": "of the whole model, in turn with it; 95 % interval",
+    "memory": "of the bytes of all weights",
+}
 _FRONT = "front"
 _COSTLIEST = -1.0  # energy saved, of what still has room on a chart
 _UNITS = {"perplexity": "", "loss": "", "kl": "", "accuracy": "share"}
@@ -77,11 +92,22 @@ class ShownPlan:
         """The energy that the model with the adopted choice takes, of what it takes as it is."""
         return from_entry(self.adopted["measured"]["energy"])
 
+    def _holding(self) -> Mapping[str, Any] | None:
+        """Return what saves most of what was applied, not for comparison alone, and held on the second half."""
+        saving = [
+            (taken.value, choice)
+            for choice in self.workload["choices"]
+            if choice["within"] and not choice.get("comparison") and (choice.get("held_out") or {}).get("holds")
+            if (taken := from_entry(choice["saves"]["measured"])) and taken.high is not None and taken.high < 1
+        ]
+        return min(saving, key=lambda pair: pair[0])[1] if saving else None
+
     def facts(self) -> dict[str, Any]:
         """Return what its sentences say: the verdict, the budget, and the adopted choice's own figures."""
         document, adopted = self.document, self.adopted
         own, *_ = document["precisions"]
         counts = {name: number for name, number in adopted["groups"].items() if name != own}
+        holding = self._holding() if self.workload["verdict"] == "over budget" else None
         held_out, nearest = adopted.get("held_out") or {}, self.workload.get("nearest") or {}
         return {
             "workload": workload_name(self.workload),
@@ -93,17 +119,20 @@ class ShownPlan:
             "groups": len(self.workload["groups"]),
             "precisions": [f"{precision_name(name)} for {number}" for name, number in counts.items()],
             "changed": sum(counts.values()),
-            "saved": _less(from_entry(adopted["saves"]["measured"])),
-            "predicted": _less(from_entry(adopted["saves"]["predicted"])),
-            "energy": None if document["objective"] == "energy" else _less(self.measured),
-            "what": _OBJECTIVES[document["objective"]],
+            "saved": less(from_entry(adopted["saves"]["measured"])),
+            "predicted": less(from_entry(adopted["saves"]["predicted"])),
+            "energy": None if document["objective"] == "energy" else less(self.measured),
+            "what": OBJECTIVES[document["objective"]],
+            "objective": document["objective"],
             "change": _relative_change(document, held_out),
             "shown": held_out.get("shown"),
             "modelled": bool(document.get("modelled")),
-            "name": "The plan" if adopted["name"] == PLAN else choice_name(adopted["name"]),
+            "name": named(adopted["name"]),
             "is_plan": adopted["name"] == PLAN,
+            "holds": named(holding["name"]) if holding else None,
+            "holds_saved": less(from_entry(holding["saves"]["measured"])) if holding else None,
             "nearest": nearest.get("budget"),
-            "nearest_saves": _less(from_entry(nearest.get("saves"))),
+            "nearest_saves": less(from_entry(nearest.get("saves"))),
             "percent": document["budget"]["relative"] or document["budget"]["metric"] == "accuracy",
             "notes": self.workload.get("notes") or [],
         }
@@ -112,12 +141,16 @@ class ShownPlan:
         """Return every whole choice that was tried, the plan first."""
         metric = self.document["budget"]["metric"]
         unit = _UNITS[metric]
-        saved = "Energy saved (MODELLED)" if self.document.get("modelled") else "Energy saved"
-        harm = _harm_title(metric)
+        objective = self.document["objective"]
+        energy = Column("energy", saved_title(self.document, "energy"), "share", "of the whole model", rank=1)
+        harm = harm_title(metric)
         columns = [
             Column("name", "Choice"),
-            Column("measured", saved, "share", "of the whole model, in turn with it; 95 % interval"),
+            Column("measured", saved_title(self.document), "share", _MEASURED[objective]),
             Column("predicted", "Predicted", "share", "the sum of what its linears save", rank=1),
+            Column("grade", "Grade", "grade", f"of the {graded(objective)}", rank=2),
+            Column("reasons", "Reasons", "reasons", rank=4),
+            *([] if objective == "energy" else [energy]),
             Column("time", "Time", "ratio", "of the whole model with it, against as it is", rank=3),
             Column("memory", "Memory", "ratio", "of the weights", rank=2),
             Column("harm", harm, unit, "on the half of the data that the plan is made on", rank=2),
@@ -127,7 +160,7 @@ class ShownPlan:
         ]
         return Table(
             columns,
-            [_choice_row(one) for one in self.workload["choices"]],
+            [_choice_row(one, objective) for one in self.workload["choices"]],
             self._title("The plan, and other choices"),
         )
 
@@ -193,20 +226,21 @@ class ShownPlan:
         metric, limit = self.document["budget"]["metric"], float(self.document["budget"]["harm"])
         columns = [
             Column("name", "Choice"),
-            Column("harm", _harm_title(metric), _UNITS[metric]),
+            Column("harm", harm_title(metric), _UNITS[metric]),
             Column("saved", choices.column("measured").title, "share"),
         ]
         known = [row for row in choices.rows if row["saved"] is not None and row["harm"] is not None]
         points = Table(columns, [row for row in known if row["saved"].value > _COSTLIEST])
         efficient = [
-            {"name": "", "series": _FRONT, "line": _FRONT, "harm": point["harm"], "saved": 1 - point["energy"]}
+            {"name": "", "series": _FRONT, "line": _FRONT, "harm": point["harm"], "saved": 1 - taken}
             for point in self.workload["front"]
-            if point["energy"] is not None
+            if (taken := of_objective(self.document, point)) is not None
         ]
+        what = f"{OBJECTIVES[self.document['objective']].capitalize()} saved"
         chart = plane(
             points,
             Axis("harm", log=False, guides=[limit]),
-            Axis("saved", "Energy saved", log=False, guides=[0.0]),
+            Axis("saved", what, log=False, guides=[0.0]),
             series="series",
             name="name",
             lines=Table(columns, efficient),
@@ -214,7 +248,7 @@ class ShownPlan:
         caption = (
             "Line: best predicted. Hollow: not applied. Dashed: the budget. What costs twice as much is left out."
         )
-        title = "Energy saved against what it does to predictions"
+        title = f"{what} against what it does to predictions"
         return Figure.of(f"plan-front{self.suffix}", title, chart, points, caption)
 
     def layers(self) -> Figure:
@@ -240,13 +274,6 @@ class ShownPlan:
         return Figure.of(name, title, tiles(table, "part", "layer", "precision", title="Layer"), table, caption)
 
 
-def _less(ratio: Interval | None) -> Interval | None:
-    if ratio is None:
-        return None
-    low, high = (None if limit is None else 1 - limit for limit in (ratio.high, ratio.low))
-    return Interval(1 - ratio.value, low, high)
-
-
 def _relative_change(document: Mapping[str, Any], held_out: Mapping[str, Any]) -> float | None:
     """Return by how much the budget's metric changed on the second half: relative where the budget is."""
     baseline, value = finite(held_out.get("baseline")), finite(held_out.get("value"))
@@ -255,48 +282,34 @@ def _relative_change(document: Mapping[str, Any], held_out: Mapping[str, Any]) -
     return value / baseline - 1 if document["budget"]["relative"] else value - baseline
 
 
-def workload_name(workload: Mapping[str, Any]) -> str:
-    """Return a workload as it is read: ``decode, batch 32``."""
-    phase = "decode" if workload["phase"] == "decode" else "forward pass"
-    return f"{phase}, batch {workload['batch_size']}"
-
-
-def choice_name(name: str) -> str:
-    """Return a choice's name as it is read: ``all int8`` as ``INT8 everywhere``."""
-    if name.startswith(_ALL):
-        return f"{precision_name(name.removeprefix(_ALL))} everywhere"
-    return name[:1].upper() + name[1:]
-
-
-def _harm_title(metric: str) -> str:
-    return {"kl": "KL divergence", "accuracy": "Accuracy lost"}.get(metric, "Loss added (nats)")
-
-
-def _choice_row(choice: Mapping[str, Any]) -> Row:
+def _choice_row(choice: Mapping[str, Any], objective: str) -> Row:
     held_out = choice.get("held_out") or {}
     measured = choice.get("measured") or {}
     within = choice.get("within") if not held_out else held_out.get("holds")
-    energy = _less(from_entry(measured.get("energy")))
-    predicted = _less(from_entry((choice.get("predicted") or {}).get("energy")))
+    saves = choice.get("saves") or {}
+    saved, predicted = (less(from_entry(saves.get(key))) for key in ("measured", "predicted"))
     harm = choice.get("harm")
     return {
         "name": choice_name(str(choice["name"])),
         "series": _series(str(choice["name"])),
-        "measured": energy,
+        "measured": saved,
         "predicted": predicted,
+        "grade": choice.get("quality") if measured.get(graded(objective)) else None,
+        "reasons": "; ".join(choice.get("reasons") or []) if measured.get(graded(objective)) else "",
+        "energy": less(from_entry(measured.get("energy"))),
         "time": from_entry(measured.get("time")),
         "memory": from_entry((choice.get("measured") or {}).get("memory")),
         "harm": None if harm is None else Interval(float(harm)),
         "held_out": from_entry(held_out.get("harm")),
         "kl": held_out.get("kl"),
         "within": None if within is None else "yes" if within else "no",
-        "saved": energy or predicted,
-        "noisy": energy is None,
+        "saved": saved or predicted,
+        "noisy": saved is None,
     }
 
 
 def _series(name: str) -> str:
-    return "plan" if name == PLAN else "single" if name.startswith(_ALL) else "mixture"
+    return "plan" if name == PLAN else "single" if name.startswith(ALL) else "mixture"
 
 
 def _left_out(document: Mapping[str, Any]) -> Table:
@@ -330,13 +343,26 @@ def levers_table(report: Report) -> Table:
 def elsewhere_table(document: Mapping[str, Any]) -> Table:
     """Return what the plan of each workload is expected to save at every workload."""
     names = {workload["key"]: workload_name(workload) for workload in document["workloads"]}
+    objective = document["objective"]
+    what = "" if objective == "energy" else f" {objective}"
+    energy = [] if objective == "energy" else list(names.items())
     columns = [
         Column("plan", "Plan for"),
-        *(Column(key.replace(":", "_"), f"saves: {name}", "share", "predicted") for key, name in names.items()),
+        *(Column(_key(at), f"saves{what}: {name}", "share", "predicted") for at, name in names.items()),
+        *(
+            Column(f"{_key(at)}_energy", f"saves energy: {name}", "share", "predicted", rank=2)
+            for at, name in energy
+        ),
     ]
-    found = {(one["plan"], one["at"]): _less(from_entry(one["energy"])) for one in document["elsewhere"]}
-    rows = [
-        {"plan": name, **{at.replace(":", "_"): found.get((key, at)) for at in names}}
-        for key, name in names.items()
-    ]
-    return Table(columns, rows if found else [], "What one plan saves at other workloads, predicted")
+    rows: list[Row] = [{"plan": name} for name in names.values()]
+    by_plan = dict(zip(names, rows, strict=True))
+    for entry in document["elsewhere"]:
+        by_plan[entry["plan"]][_key(entry["at"])] = less(from_entry(of_objective(document, entry)))
+        by_plan[entry["plan"]][f"{_key(entry['at'])}_energy"] = less(from_entry(entry["energy"]))
+    return Table(
+        columns, rows if document["elsewhere"] else [], "What one plan saves at other workloads, predicted"
+    )
+
+
+def _key(workload: str) -> str:
+    return workload.replace(":", "_")

@@ -1,0 +1,177 @@
+"""Plan: what is chosen from, for which workloads, and on which data; what cannot be planned is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from energyscope.errors import DataError, UsageError
+from energyscope.impact.metrics import FEWEST_CARRIERS
+from energyscope.impact.predictions import positions_in
+from energyscope.loading.linears import skipped_linears
+from energyscope.loading.options import BY_TORCH, NATIVE
+from energyscope.planning.budget import DEFAULTS, WITHOUT_WEIGHTS, Budget, parse_budget
+from energyscope.planning.exporting import check_exportable
+from energyscope.planning.groups import LinearGroup, groups_of
+from energyscope.planning.layers import candidates
+from energyscope.planning.workloads import PlanWorkload, parse_workload
+from energyscope.stages.phases import plan_phases
+from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, check_context, default_context
+from energyscope.workloads.evaluation import thinned
+from energyscope.workloads.inputs import synthetic_evaluation
+
+if TYPE_CHECKING:
+    from energyscope.loading import LoadedModel
+    from energyscope.reasons import Reason
+    from energyscope.settings.run import RunSettings
+    from energyscope.workloads import Evaluation
+
+FEWEST_EXAMPLES = 2 * FEWEST_CARRIERS  # a half each: resampling fewer covers less than it says
+USUAL_EXAMPLES = 256  # each group at each precision predicts half of them
+RANDOM_EXAMPLES = 64  # of random tokens, which differ less than texts
+
+
+@dataclass(frozen=True)
+class PlanScope:
+    """What a plan is made of: ``precisions``, the model's own first, for ``groups`` of linears.
+
+    ``left_out`` has the reason of each precision that is not possible here.
+    """
+
+    budget: Budget
+    evaluation: Evaluation
+    workloads: Sequence[PlanWorkload]
+    groups: Sequence[LinearGroup]
+    precisions: Sequence[str]
+    left_out: Mapping[str, Reason]
+
+
+def plan_scope(
+    settings: RunSettings, loaded: LoadedModel, evaluation: Evaluation | None, no_evaluation: Reason | None
+) -> PlanScope:
+    """Return what a plan of a loaded model is made of; nothing is measured.
+
+    Raises:
+        UsageError: the model is quantized, no precision is possible, or the budget does not go with the data.
+        DataError: there are no data, or too few for the budget.
+        ModelError: it is to be exported, and has linears that the format does not hold.
+
+    """
+    if loaded.precision not in NATIVE:
+        raise UsageError(
+            f"a plan chooses precisions, and the model is quantized already ({loaded.precision}): use "
+            f"--precision {' or '.join(NATIVE)}"
+        )
+    budget = parse_budget(settings.budget) if settings.budget else _usual_budget(settings, loaded, evaluation)
+    precisions, left_out = _precisions(settings, loaded)
+    return PlanScope(
+        budget=budget,
+        evaluation=_data(settings, loaded, evaluation, no_evaluation, budget),
+        workloads=_workloads(settings, loaded),
+        groups=_groups(settings, loaded),
+        precisions=precisions,
+        left_out=left_out,
+    )
+
+
+def check_plan(
+    settings: RunSettings, loaded: LoadedModel, evaluation: Evaluation | None, no_evaluation: Reason | None
+) -> None:
+    """Refuse what cannot be planned, before other stages measure for minutes; see `plan_scope` for the errors.
+
+    A model on several GPUs is no error: its plan is skipped.
+    """
+    if "plan" in settings.stages and len(loaded.devices) == 1:
+        plan_scope(settings, loaded, evaluation, no_evaluation)
+
+
+def _usual_budget(settings: RunSettings, loaded: LoadedModel, evaluation: Evaluation | None) -> Budget:
+    """Return the budget where none was named: the usual one, or the narrowest that the data can show."""
+    if settings.weights == "random":
+        return parse_budget(WITHOUT_WEIGHTS)
+    budget = parse_budget(DEFAULTS[loaded.adapter.task])
+    half = 0 if evaluation is None else _answers(evaluation) // 2
+    if half and (budget.fewest_answers() or 0) > half:
+        return replace(budget, amount=min(math.ceil(3000 / half) / 1000, 1.0))
+    return budget
+
+
+def _data(
+    settings: RunSettings,
+    loaded: LoadedModel,
+    evaluation: Evaluation | None,
+    no_evaluation: Reason | None,
+    budget: Budget,
+) -> Evaluation:
+    """Return the data on which a plan is made and judged: random tokens where weights are random."""
+    if settings.weights == "random":
+        evaluation = synthetic_evaluation(
+            loaded, examples=settings.max_examples or RANDOM_EXAMPLES, seed=settings.seed
+        )
+    if evaluation is None:
+        why = "" if no_evaluation is None else f" ({no_evaluation.words})"
+        raise DataError(f"a plan is judged on data, and there are none{why}: give some with --data")
+    if evaluation.examples < FEWEST_EXAMPLES:
+        raise DataError(
+            f"{evaluation.examples} examples are too few to plan on: it takes {FEWEST_EXAMPLES}, half of them to "
+            "judge it; give more with --data or --max-examples"
+        )
+    answers, fewest = _answers(evaluation), 2 * (budget.fewest_answers() or 0)
+    if answers < fewest:
+        raise DataError(
+            f"{answers:,} answers are too few to see {budget}: each half of the data needs {fewest // 2:,}; give "
+            "more with --data, or a wider --budget"
+        )
+    most = max(math.ceil(evaluation.examples * fewest / answers), USUAL_EXAMPLES)
+    return evaluation if settings.max_examples else thinned(evaluation, most)
+
+
+def _answers(evaluation: Evaluation) -> int:
+    """Return how many predictions the accuracy is of: of a next-token model every token that counts is one."""
+    return sum(int(positions_in(evaluation, index).mask.sum()) for index in range(len(evaluation.batches)))
+
+
+def _workloads(settings: RunSettings, loaded: LoadedModel) -> list[PlanWorkload]:
+    """Return what is planned for: the workloads that were named, else the run's own."""
+    if settings.workloads:
+        workloads = [parse_workload(text, settings.batch_size) for text in settings.workloads]
+    else:
+        workloads = [parse_workload(plan_phases(settings, loaded)[0].phase, settings.batch_size)]
+    if any(workload.phase == "decode" for workload in workloads):
+        if not can_generate(loaded):
+            raise UsageError(f"{loaded.name} {CANNOT_GENERATE}: leave decode out of --workloads")
+        context_of(settings, loaded)
+    return list(dict.fromkeys(workloads))
+
+
+def context_of(settings: RunSettings, loaded: LoadedModel) -> int:
+    """Return the tokens in the KV cache of a decode step.
+
+    Raises:
+        UsageError: they are beyond the model's positions.
+
+    """
+    asked = next(iter(settings.context_lengths), None)
+    return check_context(loaded, default_context(loaded) if asked is None else asked)
+
+
+def _groups(settings: RunSettings, loaded: LoadedModel) -> list[LinearGroup]:
+    """Return the groups of linears that have a precision each."""
+    groups = groups_of(loaded.model, loaded.adapter, skipped_linears(loaded.model, settings.skip_modules))
+    if not groups:
+        raise UsageError(f"{loaded.name} has no linear layers that could be quantized: there is nothing to plan")
+    if settings.export is not None:
+        check_exportable(loaded.model, [path for group in groups for path in group.paths])
+    return groups
+
+
+def _precisions(settings: RunSettings, loaded: LoadedModel) -> tuple[list[str], dict[str, Reason]]:
+    """Return the precisions to choose from, the model's own first, and why others are not possible."""
+    asked = settings.plan_precisions or (BY_TORCH if settings.export else ())
+    others, left_out = candidates(asked, loaded.precision, loaded.device)
+    if not others:
+        why = "; ".join(f"{name}: {reason.words}" for name, reason in left_out.items())
+        raise UsageError(f"no other precision is possible here ({why})")
+    return [loaded.precision, *others], left_out
