@@ -37,7 +37,8 @@ class Change:
     ``energy`` and ``time`` are ratios to the run's own setting, of the same work (a token, an inference) and of a
     step or pass; ``quality`` is the difference of the ``metric``, ``degrades`` whether that is a loss (None:
     unclear or not measured). ``grade`` is the worse of both energies, ``modelled``: joules are time x watts,
-    ``disturbed``: a guard was raised or there are too few windows, so nothing follows.
+    ``disturbed``: a guard was raised or there are too few windows, so nothing follows. ``precisions`` are those
+    that a plan changes linears to.
     """
 
     what: str
@@ -52,6 +53,7 @@ class Change:
     degrades: bool | None = None
     setup_s: float | None = None
     disturbed: bool = False
+    precisions: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -236,6 +238,7 @@ def _plan(run: Run) -> Iterator[Change]:
             metric=str((document.get("budget") or {}).get("metric")),
             quality=None if baseline is None or value is None else Interval(value - baseline),
             degrades=None if holds is None else not holds,
+            precisions=tuple(name for name in choice["groups"] if name != document["precisions"][0]),
         )
 
 

@@ -34,7 +34,7 @@ def test_the_first_screen_is_the_plan(made):
     assert answer.sentence.endswith("within perplexity +0.5%: FP8 for 3 of 6 groups of linears.")
     assert answer.cause.startswith("Predicted: 18.0 %")
     figure = next(figure for figure in answer.figures if figure.name == "changes-saved")
-    assert [row["change"] for row in figure.views[0].table.rows] == ["Plan", "FP8 everywhere"]
+    assert [row["change"] for row in figure.views[0].table.rows] == ["The plan (FP8)", "FP8 everywhere"]
     assert "against BF16" in figure.caption
 
 
@@ -70,7 +70,7 @@ def test_a_plan_is_the_remedy_of_a_profile(tmp_path):
     run = build_plan(tmp_path / "run", Shape(execution="cuda-graph"))
     remedy = best(changes(run), "prefill")
     assert (remedy.what, remedy.verdict, remedy.degrades) == ("plan", "saves", False)
-    assert "plan saves 18 %" in Answer(Report(run)).cause.lower()
+    assert "the plan (FP8) saves 18 %" in Answer(Report(run)).cause
     broken = build_plan(tmp_path / "broken", Shape(execution="cuda-graph"), held_out=6e-3)
     assert best(changes(broken), "prefill").value == "all fp8"
 

@@ -68,7 +68,9 @@ def change_name(change: Change) -> str:
         return {EAGER: "eager execution", GRAPH: "a CUDA graph"}.get(change.value, execution_name(change.value))
     if change.what == "precision":
         return precision_name(change.value)
-    if change.what in {PLAN, LINEARS}:
+    if change.what == PLAN:
+        return f"the plan ({', '.join(map(precision_name, change.precisions))})"
+    if change.what == LINEARS:
         return choice_name(change.value)
     names = {
         "batch_size": f"a batch of {change.value}",

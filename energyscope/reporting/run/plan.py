@@ -155,7 +155,6 @@ class ShownPlan:
             Column("memory", "Memory", "ratio", "of the weights", rank=2),
             Column("harm", harm, unit, "on the half of the data that the plan is made on", rank=2),
             Column("held_out", "On the other half", unit, "the same on data that it was not made on", rank=1),
-            Column("kl", "KL", "", "divergence of the outputs on the other half, nats", rank=4),
             Column("within", "In the budget", hint="with 95 % confidence; of what was applied, on the other half"),
         ]
         return Table(
@@ -301,7 +300,6 @@ def _choice_row(choice: Mapping[str, Any], objective: str) -> Row:
         "memory": from_entry((choice.get("measured") or {}).get("memory")),
         "harm": None if harm is None else Interval(float(harm)),
         "held_out": from_entry(held_out.get("harm")),
-        "kl": held_out.get("kl"),
         "within": None if within is None else "yes" if within else "no",
         "saved": saved or predicted,
         "noisy": saved is None,
