@@ -19,6 +19,7 @@ from bench_loads import FixedLoad, Spec
 from bench_ways import NoValueError, SmiPower, Value
 
 from energyscope.errors import UsageError
+from energyscope.loading.options import BY_TORCH
 
 FOLDER = Path(__file__).parent
 CPU = torch.device("cpu")
@@ -168,3 +169,14 @@ def test_the_polling_script_runs_without_a_gpu(tmp_path):
     (row,) = json.loads((tmp_path / "polling.json").read_text())["rows"]
     assert row["component"] == "tiny-llama:16:mlp:eager"
     assert row["pairs"] == 2
+
+
+def test_kernels_are_timed_in_every_precision():
+    """GIVEN one small shape THEN the script prints a time above zero for BF16 and each precision."""
+    script = [sys.executable, str(FOLDER / "linear_kernels.py"), "--device", "cpu"]
+    command = [*script, "--shapes", "64x64", "--rows", "2"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    header, row = ([cell.strip() for cell in line.strip("| ").split("|")] for line in (printed[0], printed[2]))
+    assert header[2:] == ["bf16", *BY_TORCH]
+    assert len(row) == len(header)
+    assert all(float(cell) > 0 for cell in row[2:])
