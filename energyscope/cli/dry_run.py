@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from energyscope.settings.run import RunSettings
     from energyscope.settings.sweep import SweepSettings
-    from energyscope.stages.dry_run import Preview
+    from energyscope.stages.dry_run import PlanPreview, Preview
     from energyscope.stages.sweep_dry_run import CellPlan, SweepPlan
 
 HELD_UNKNOWN = (
@@ -70,6 +70,17 @@ def _stage_lines(plan: Preview) -> Iterator[str]:
         yield f"alternatives: one setting changed at a time, at most {most}"
     if "ablate" not in plan.skipped:
         yield f"ablate: {plan.ablations} changes of the model, each compared on the evaluation data"
+    if plan.plan is not None:
+        yield from _plan_lines(plan.plan)
+
+
+def _plan_lines(plan: PlanPreview) -> list[str]:
+    sizes = f"{plan.groups} groups of linears, of {plan.families} kinds and sizes"
+    times = f"{_duration(plan.seconds)} to {_duration(plan.seconds_most)}"
+    return [
+        f"plan: {sizes}, in {', '.join(plan.precisions)}; for {', '.join(plan.workloads)}",
+        f"plan: replays of about {times}; {plan.changes} changes of a group, each compared on half of the data",
+    ]
 
 
 def _profile_lines(plan: Preview) -> list[str]:

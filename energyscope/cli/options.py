@@ -21,6 +21,12 @@ MOST_USED, *_, OUTPUT = PANELS
 QuietPath = Annotated[
     bool, Option("--quiet", "-q", help="Print only errors and the path of the result.", rich_help_panel=OUTPUT)
 ]
+DryRun = Annotated[
+    bool,
+    Option(
+        "--dry-run", help="Show what would be measured, and about how long it takes.", rich_help_panel=MOST_USED
+    ),
+]
 Root = Annotated[Path, Option(help="Where run directories are.")]
 DEFAULT_ROOT = Path("runs")
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from energyscope.cli.dry_run import show_plan
 from energyscope.cli.errors import report_errors
-from energyscope.cli.options import OUTPUT, Option, QuietPath, with_settings
+from energyscope.cli.options import OUTPUT, DryRun, Option, QuietPath, with_settings
 from energyscope.cli.output import draw, path_text
 from energyscope.errors import RunError
 from energyscope.settings.fields import select_settings, settings_of
@@ -60,11 +61,15 @@ def _settings(model: str, values: Mapping[str, Any], given: Collection[str]) -> 
 def command(
     settings: RunSettings,
     *,
+    dry_run: DryRun = False,
     quiet: QuietPath = False,
     as_json: Annotated[bool, Option("--json", help="Print the plan as JSON.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
     """Choose a precision for each part inside a budget for the predictions, and verify it."""
-    planned(settings, quiet=quiet, as_json=as_json)
+    if dry_run:
+        show_plan(settings, as_json=as_json)
+    else:
+        planned(settings, quiet=quiet, as_json=as_json)
 
 
 def planned(settings: RunSettings, *, quiet: bool, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from energyscope.cli.dry_run import show_plan
 from energyscope.cli.errors import report_errors
-from energyscope.cli.options import MOST_USED, OUTPUT, Option, QuietPath, with_settings
+from energyscope.cli.options import OUTPUT, DryRun, Option, QuietPath, with_settings
 from energyscope.cli.output import draw, path_text
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.fields import select_settings
@@ -31,14 +31,7 @@ BENCHMARK = [
 def command(
     settings: RunSettings,
     *,
-    dry_run: Annotated[
-        bool,
-        Option(
-            "--dry-run",
-            help="Show what would be measured, and about how long it takes.",
-            rich_help_panel=MOST_USED,
-        ),
-    ] = False,
+    dry_run: DryRun = False,
     quiet: QuietPath = False,
     as_json: Annotated[
         bool, Option("--json", help="Print the summary (or the plan) as JSON.", rich_help_panel=OUTPUT)

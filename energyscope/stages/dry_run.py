@@ -18,6 +18,8 @@ from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.model import load_skeleton
 from energyscope.loading.options import resolve_precision
 from energyscope.loading.planning import LoadEstimate, estimate_load
+from energyscope.planning.record import PRICES, VERIFY, WHOLE
+from energyscope.planning.replaying import MODEL
 from energyscope.reasons import Reason, reason
 from energyscope.replay.targets import targets
 from energyscope.settings.run import RunSettings
@@ -26,6 +28,8 @@ from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.phases import PhasePlan, has_cache, plan_phases, profile_settings, resolve_phase
+from energyscope.stages.plan_replays import budget_of
+from energyscope.stages.plan_scope import groups_in, precisions_of, workloads_of
 from energyscope.stages.preparing import benchmark_alone, for_benchmark
 from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
@@ -37,7 +41,25 @@ from energyscope.workloads.decoding import too_long
 TYPICAL_WINDOW_S = {"cuda": 0.42, "cpu": 0.15}
 GENERATE_S = {False: 28.0, True: 12.0}  # modelled or not: generations, idle power, the loop, the tokenizer
 ALTERNATIVES_S = {modelled: AlternativesSettings().budget(modelled=modelled) for modelled in (False, True)}
+MOST_APPLIED = 4  # choices of a plan that are verified
 READ_S = 0.005  # one read of an energy counter and of the power beside it
+
+
+@dataclass(frozen=True)
+class PlanPreview:
+    """What a plan would do: ``groups`` of linears, of ``families`` alike, at ``precisions``, for ``workloads``.
+
+    Replays take between ``seconds`` and ``seconds_most``; ``changes`` of one group are compared on half of the
+    data, which takes as long as that many evaluations.
+    """
+
+    groups: int
+    families: int
+    precisions: tuple[str, ...]
+    workloads: tuple[str, ...]
+    seconds: float
+    seconds_most: float
+    changes: int
 
 
 @dataclass(frozen=True)
@@ -74,6 +96,7 @@ class Preview:
     refused: str | None
     generate_seconds: float
     alternatives_seconds_most: float
+    plan: PlanPreview | None
     skipped: dict[str, Reason]
 
 
@@ -129,7 +152,40 @@ def preview(settings: RunSettings) -> Preview:
         refused=load.refused,
         generate_seconds=0.0 if "generate" in skipped else GENERATE_S[modelled],
         alternatives_seconds_most=0.0 if "alternatives" in skipped else ALTERNATIVES_S[modelled],
+        plan=None
+        if "plan" in skipped
+        else _plan(replace(settings, precision=precision), shape, where.device, modelled=modelled),
         skipped=skipped,
+    )
+
+
+def _plan(settings: RunSettings, shape: LoadedModel, device: torch.device, *, modelled: bool) -> PlanPreview:
+    """Return what a plan would do.
+
+    Raises:
+        UsageError: nothing can be planned.
+        ModelError: the model cannot be exported.
+
+    """
+    groups, workloads = groups_in(settings, shape), workloads_of(settings, shape)
+    precisions, _ = precisions_of(settings, settings.precision, device)
+    families, others = len({group.family for group in groups}), len(precisions) - 1
+
+    def replays(part: str, choices: int) -> ReplayTime:
+        return replay_time(
+            [MODEL] * (1 + choices), budget_of(part, settings), TYPICAL_WINDOW_S[device.type],
+            modelled=modelled, eager=settings.executions[0] == "eager",
+        )  # fmt: skip
+
+    prices, wholes = replays(PRICES, families * len(precisions)), replays(WHOLE, others)
+    return PlanPreview(
+        groups=len(groups),
+        families=families,
+        precisions=tuple(precisions),
+        workloads=tuple(workload.key for workload in workloads),
+        seconds=len(workloads) * (prices.least_s + replays(VERIFY, 1).least_s),
+        seconds_most=len(workloads) * (prices.most_s + wholes.most_s + replays(VERIFY, MOST_APPLIED).most_s),
+        changes=len(groups) * others,
     )
 
 
@@ -179,7 +235,7 @@ def _ablations(shape: LoadedModel, settings: RunSettings) -> int:
 
 def skipped_stages(settings: RunSettings, shape: LoadedModel, workload: Workload) -> dict[str, Reason]:
     """Return the stages that will not run, and why, as far as settings and the model's shape say."""
-    stages = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate")
+    stages = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate", "plan")
     skipped = {stage: reason("not-asked-for") for stage in stages if stage not in settings.stages}
     if resolve_phase(settings, shape.adapter) == PREFILL:
         skipped = dict.fromkeys(("generate", "alternatives"), reason("one-pass")) | skipped

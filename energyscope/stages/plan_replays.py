@@ -62,6 +62,19 @@ def passes_of(part: str, settings: RunSettings) -> int:
     return max(VERIFY_PASSES, settings.passes) if part == VERIFY else settings.passes
 
 
+def budget_of(part: str, settings: RunSettings) -> SamplingBudget:
+    """Return how much is spent on each target of a part of a plan."""
+    pricing = part == PRICES
+    return SamplingBudget(
+        passes_of(part, settings),
+        settings.target_interval,
+        None,
+        settings.window_s,
+        phases=2 if pricing else 1,  # brief: so many targets have their first windows only
+        preheat_s=SamplingBudget.preheat_s if pricing else REWARM_S,
+    )
+
+
 class PlanReplays:
     """Measures on one model; ``keep`` gets every entry with the workload that it is of."""
 
@@ -148,7 +161,6 @@ class PlanReplays:
 
     def _run(self, setup: PlanSetup, key: str, part: str, targets: Sequence[Target]) -> None:
         settings, execution = self.settings, self.settings.executions[0]
-        pricing = part == PRICES
         instruments = Instruments(
             setup,
             Replayer(self.loaded.device, execution),
@@ -156,17 +168,9 @@ class PlanReplays:
             sampling_s=sampling_interval(self.meter, self.loaded.device, progress=self.progress),
             eager=execution == "eager",
         )
-        budget = SamplingBudget(
-            passes_of(part, settings),
-            settings.target_interval,
-            None,
-            settings.window_s,
-            phases=2 if pricing else 1,  # brief: so many targets have their first windows only
-            preheat_s=SamplingBudget.preheat_s if pricing else REWARM_S,
-        )
         session = Session(
             instruments,
-            budget,
+            budget_of(part, settings),
             lambda entry: self._keep({"workload": key, "part": part, **entry}),
             seed=settings.seed,
             stage=LABELS[part],

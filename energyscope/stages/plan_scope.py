@@ -23,6 +23,8 @@ from energyscope.workloads.evaluation import thinned
 from energyscope.workloads.inputs import synthetic_evaluation
 
 if TYPE_CHECKING:
+    import torch
+
     from energyscope.loading import LoadedModel
     from energyscope.reasons import Reason
     from energyscope.settings.run import RunSettings
@@ -65,12 +67,12 @@ def plan_scope(
             f"--precision {' or '.join(NATIVE)}"
         )
     budget = parse_budget(settings.budget) if settings.budget else _usual_budget(settings, loaded, evaluation)
-    precisions, left_out = _precisions(settings, loaded)
+    precisions, left_out = precisions_of(settings, loaded.precision, loaded.device)
     return PlanScope(
         budget=budget,
         evaluation=_data(settings, loaded, evaluation, no_evaluation, budget),
-        workloads=_workloads(settings, loaded),
-        groups=_groups(settings, loaded),
+        workloads=workloads_of(settings, loaded),
+        groups=groups_in(settings, loaded),
         precisions=precisions,
         left_out=left_out,
     )
@@ -133,8 +135,13 @@ def _answers(evaluation: Evaluation) -> int:
     return sum(int(positions_in(evaluation, index).mask.sum()) for index in range(len(evaluation.batches)))
 
 
-def _workloads(settings: RunSettings, loaded: LoadedModel) -> list[PlanWorkload]:
-    """Return what is planned for: the workloads that were named, else the run's own."""
+def workloads_of(settings: RunSettings, loaded: LoadedModel) -> list[PlanWorkload]:
+    """Return what is planned for: the workloads that were named, else the run's own.
+
+    Raises:
+        UsageError: one has decode steps, and the model generates nothing or has no positions for them.
+
+    """
     if settings.workloads:
         workloads = [parse_workload(text, settings.batch_size) for text in settings.workloads]
     else:
@@ -157,8 +164,14 @@ def context_of(settings: RunSettings, loaded: LoadedModel) -> int:
     return check_context(loaded, default_context(loaded) if asked is None else asked)
 
 
-def _groups(settings: RunSettings, loaded: LoadedModel) -> list[LinearGroup]:
-    """Return the groups of linears that have a precision each."""
+def groups_in(settings: RunSettings, loaded: LoadedModel) -> list[LinearGroup]:
+    """Return the groups of linears that have a precision each.
+
+    Raises:
+        UsageError: there are none.
+        ModelError: the model is to be exported, and has linears that the format does not hold.
+
+    """
     groups = groups_of(loaded.model, loaded.adapter, skipped_linears(loaded.model, settings.skip_modules))
     if not groups:
         raise UsageError(f"{loaded.name} has no linear layers that could be quantized: there is nothing to plan")
@@ -167,11 +180,16 @@ def _groups(settings: RunSettings, loaded: LoadedModel) -> list[LinearGroup]:
     return groups
 
 
-def _precisions(settings: RunSettings, loaded: LoadedModel) -> tuple[list[str], dict[str, Reason]]:
-    """Return the precisions to choose from, the model's own first, and why others are not possible."""
+def precisions_of(settings: RunSettings, own: str, device: torch.device) -> tuple[list[str], dict[str, Reason]]:
+    """Return the precisions to choose from, the model's ``own`` first, and why others are not possible.
+
+    Raises:
+        UsageError: no other is possible.
+
+    """
     asked = settings.plan_precisions or (BY_TORCH if settings.export else ())
-    others, left_out = candidates(asked, loaded.precision, loaded.device)
+    others, left_out = candidates(asked, own, device)
     if not others:
         why = "; ".join(f"{name}: {reason.words}" for name, reason in left_out.items())
-        raise UsageError(f"no other precision is possible here ({why})")
-    return [loaded.precision, *others], left_out
+        raise UsageError(f"no precision is possible here but {own}" + (f" ({why})" if why else ""))
+    return [own, *others], left_out

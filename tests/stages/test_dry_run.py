@@ -150,3 +150,24 @@ def test_what_is_skipped_has_its_reason(model, tmp_path):
     planned = plan(model, tmp_path, weights="random", stages=("profile", "ablate"))
     assert planned.skipped["ablate"].code == "random-weights"
     assert planned.ablations == 0
+
+
+def test_a_plan_of_precisions_is_previewed(model, tmp_path):
+    """GIVEN two workloads THEN each has its replays, and groups change once to each other precision."""
+    asked = {"stages": ("plan",), "plan_precisions": ("bf16", "int4"), "budget": "loss +0.1"}
+    one, two = (
+        plan(model, tmp_path, **asked, workloads=workloads).plan
+        for workloads in (("prefill",), ("prefill", "decode:8"))
+    )
+    assert one.precisions == ("fp32", "bf16", "int4")
+    assert one.changes == 2 * one.groups > 2 * one.families > 0
+    assert (two.workloads, two.changes) == (("prefill:1", "decode:8"), one.changes)
+    assert 0 < two.seconds < two.seconds_most
+    assert (two.seconds, two.seconds_most) == pytest.approx((2 * one.seconds, 2 * one.seconds_most))
+    assert plan(model, tmp_path, stages=("profile",)).plan is None
+
+
+def test_a_plan_without_another_precision_is_refused(model, tmp_path):
+    """GIVEN only the model's own precision to choose from THEN the preview says what the plan would."""
+    with pytest.raises(UsageError, match=r"but fp32$"):
+        plan(model, tmp_path, stages=("plan",), plan_precisions=("fp32",), budget="loss +0.1")

@@ -209,7 +209,7 @@ def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict):
     ("options", "error", "words"),
     [
         ({"precision": "int8"}, UsageError, "quantized already"),
-        ({"plan_precisions": ("fp32",)}, UsageError, "no other precision is possible"),
+        ({"plan_precisions": ("fp32",)}, UsageError, "no precision is possible here but fp32$"),
         ({"budget": "nonsense"}, UsageError, "cannot be read"),
         ({"export": Path("x"), "plan_precisions": ("int8",)}, UsageError, "--export has no format for int8"),
         ({"export": Path(), "budget": "kl 1"}, UsageError, "--export . exists: name a new folder"),
@@ -264,7 +264,7 @@ def test_a_budget_asks_for_a_plan():
     ("model", "options", "error", "words"),
     [
         ("tiny-gpt2", {"precision": "int8"}, UsageError, "quantized already"),
-        ("tiny-gpt2", {"plan_precisions": ("fp32",)}, UsageError, "no other precision is possible"),
+        ("tiny-gpt2", {"plan_precisions": ("fp32",)}, UsageError, "no precision is possible here but fp32$"),
         ("tiny-gpt2", {"budget": "accuracy -0.01%"}, DataError, "too few to see accuracy"),
         ("tiny-gpt2", {"skip_modules": ("transformer",)}, UsageError, "there is nothing to plan"),
         ("tiny-distilbert", {"workloads": ("decode",)}, UsageError, "leave decode out of --workloads"),
