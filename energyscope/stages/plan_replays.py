@@ -72,6 +72,7 @@ def budget_of(part: str, settings: RunSettings) -> SamplingBudget:
         settings.window_s,
         phases=2 if pricing else 1,  # brief: so many targets have their first windows only
         preheat_s=SamplingBudget.preheat_s if pricing else REWARM_S,
+        settle_capped=not pricing,  # whole models in turn: each finds the clocks that the one before left
     )
 
 

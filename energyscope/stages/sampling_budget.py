@@ -29,11 +29,12 @@ MODELLED_REPEATED_SHARE = 0.3  # a CPU's windows are short, and its stalls are m
 class SamplingBudget:
     """How much is spent on each component.
 
-    ``passes`` windows are taken of every target, then as many more as its spread asks for to bring the
-    relative 95 % half-width to ``target_interval``, within ``budget_s`` seconds a target (None: the meter's
-    usual). ``window_s`` None takes the meter's own. ``preheat_s`` brings the board to its working temperature
-    first. Where several ``phases`` are profiled and nobody gave a budget, each is ``brief``: it has its first
-    windows only, so that the run ends in minutes.
+    ``passes`` windows are taken of every target, then as many more as its spread asks for to bring the relative 95
+    % half-width to ``target_interval``, within ``budget_s`` seconds a target (None: the meter's usual).
+    ``window_s`` None takes the meter's own. ``preheat_s`` brings the board to its working temperature first. With
+    ``settle_capped`` loads that the power limit slows run for the longest lead before they count. Where several
+    ``phases`` are profiled and nobody gave a budget, each is ``brief``: it has its first windows only, so that the
+    run ends in minutes.
     """
 
     passes: int = 5
@@ -42,6 +43,7 @@ class SamplingBudget:
     window_s: float | None = None
     phases: int = 1
     preheat_s: float = PREHEAT_S
+    settle_capped: bool = False
 
     def window_for(self, meter_window_s: float) -> float:
         return self.window_s or meter_window_s

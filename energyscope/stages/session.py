@@ -81,7 +81,8 @@ class Session:
         progress(self.stage, "preheating", 0, steps.total)
         self._warm(anchor, self.sampling_budget.preheat_s)
         if not self.meter.modelled and anchor.key not in self._unavailable:
-            self._lead_s = settling_s(self.instruments, anchor, self.window_s)
+            settle_capped = self.sampling_budget.settle_capped
+            self._lead_s = settling_s(self.instruments, anchor, self.window_s, settle_capped=settle_capped)
         number = 0
         for number in range(self.sampling_budget.passes):
             self._pass(number, anchor, [target for target in plan if target is not anchor], steps)

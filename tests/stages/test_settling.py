@@ -81,3 +81,11 @@ def test_power_shows_a_transient_where_the_host_sets_the_pace():
     by_power, by_energy = (sum(lead_s > 0 for lead_s in leads(waits, 0.08)) for waits in (0.0, None))
     assert by_power >= 0.9 * SEEDS
     assert by_energy <= 0.5 * SEEDS
+
+
+@pytest.mark.parametrize(("asked", "throttle", "lead_s"), [(True, 4, 1.0), (True, 0, 0.0), (False, 4, 0.0)])
+def test_loads_under_the_power_cap_settle_where_that_is_asked_for(asked, throttle, lead_s):
+    """GIVEN steady power THEN a load runs longer only if that is asked for and the power cap is reported."""
+    gpu = SimulatedGpu(SimulatedSensor(noise=0.0, seed=0), SimulatedBoard(seed=0, throttle=throttle))
+    instruments = Instruments(StandInRig({"node:model": [MODEL]}, {}), gpu, MeterGroup([gpu]), gpu)
+    assert settling_s(instruments, target("node:model"), gpu.window_s, settle_capped=asked) == lead_s
