@@ -66,11 +66,11 @@ def spread() -> Table:
     ]
     rows: list[dict[str, Any]] = []
     for path in sorted((REPORTS / "clear-study-h200").glob("methods*/sensitivity.csv")):
-        board = "" if path.parent.name == "methods" else ", another board"
+        board = "H200" if path.parent.name == "methods" else "H100"
         with path.open(encoding="utf-8") as file:
             rows += [
                 {
-                    "series": f"{line['component'].split(':')[1]} tokens{board}",
+                    "series": f"{line['component'].split(':')[1]} tokens, {board}",
                     "calls": int(line["calls"]),
                     "seconds": float(line["seconds_total"]) / int(line["repetitions"]),
                     "spread": float(line["cv"]),
@@ -90,7 +90,7 @@ def spread_chart() -> bytes:
     chart = curves(Table(columns, rows), *axes, series="series")
     one = len({row["series"] for row in rows}) == 1  # which has no legend
     notes = [
-        "Counter read before and after N calls, NVIDIA H200.",
+        "Counter read before and after N calls.",
         "Dashed: 9.5 %, below which CLEAR reports its components above 5 mJ.",
     ]
     panel = Panel("Attention of BERT-base, 128 tokens" if one else "Attention of BERT-base", chart, height=170)
