@@ -23,7 +23,7 @@ def is_linear(module: nn.Module) -> bool:
 
 
 def is_kept(path: str, keep: Sequence[str]) -> bool:
-    """Tell whether ``keep`` names a module, or one that it lies in, by its path; or it by the end of its path."""
+    """Tell whether ``keep`` names a module: by its path, the end of that, or the path of one that it lies in."""
     return any(path == name or path.startswith(f"{name}.") or path.endswith(f".{name}") for name in keep)
 
 

@@ -1,8 +1,8 @@
-"""Quantized linears by PyTorch's own kernels, and by Triton's, which comes with PyTorch.
+"""Quantized linears by PyTorch's own kernels, and by ours in Triton, which comes with PyTorch.
 
     fp8     weights and inputs in float8 (e4m3); a scale for each output of a weight, and one for each token
     w8a8    weights and inputs in INT8, scaled likewise; sums in INT32
-    w8a16   weights in INT8, with a scale for each output; inputs and products as the model has them, in 16 bits
+    w8a16   weights in INT8, with a scale for each output; inputs and products as the model has them
     int4    weights in 4 bits, with a scale for each group of 128 inputs (64 or 32 where 128 does not divide a
             layer's); inputs and products in BF16
 
@@ -37,13 +37,13 @@ from energyscope.reasons import Reason, reason
 
 IMPLEMENTATIONS = {
     "fp8": "PyTorch FP8 per row",
-    "w8a8": "PyTorch INT8 per row",
-    "w8a16": "PyTorch INT8 weights per row",
+    "w8a8": "energyscope INT8 per row",
+    "w8a16": "energyscope INT8 weights per row",
     "int4": "PyTorch INT4 in groups",
 }
 
 FP8, INT8 = torch.float8_e4m3fn, torch.int8
-_LARGEST = {FP8: 448.0, INT8: 127.0}
+LARGEST = {FP8: 448.0, INT8: 127.0}
 _INT4_LEVELS = 15
 _INT4_MIDDLE = 8  # the code of 0
 _TILES = (8, 4, 2)  # of 16 inputs, that a GPU's kernel takes at once; it packs weights by them
@@ -212,16 +212,19 @@ def round_rows(rows: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
     the type's.
     """
     values = rows.float()
-    scales = values.abs().amax(dim=1, keepdim=True).clamp(min=_TINY) / _LARGEST[kind]
+    scales = values.abs().amax(dim=1, keepdim=True).clamp(min=_TINY) / LARGEST[kind]
     return _converted(values / scales, kind), scales
 
 
 def round_weight(weight: Tensor, kind: torch.dtype, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return a weight (out, in) in FP8 or INT8, and each output's scale (out, 1); of BF16 weights, in BF16."""
+    """Return a weight (out, in) in FP8 or INT8, and each output's scale (out, 1).
+
+    Scales are rounded to the model's ``dtype``, in which checkpoints hold them.
+    """
     _, scales = round_rows(weight, kind)
-    if dtype is torch.bfloat16:
-        scales = scales.to(dtype).float()
-    return _converted((weight.float() / scales).clamp(-_LARGEST[kind], _LARGEST[kind]), kind), scales
+    smallest = torch.finfo(dtype).tiny * torch.finfo(dtype).eps  # above 0
+    scales = scales.clamp(min=smallest).to(dtype).float()
+    return _converted((weight.float() / scales).clamp(-LARGEST[kind], LARGEST[kind]), kind), scales
 
 
 def _converted(values: Tensor, kind: torch.dtype) -> Tensor:

@@ -15,7 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_LARGEST = {torch.float8_e4m3fn: 448.0, torch.int8: 127.0}
+from energyscope.loading.torch_kernels import LARGEST
+
 _MOST_WARPS = 16
 _VALUES_A_WARP = 512
 
@@ -157,7 +158,7 @@ def round_rows(rows: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
     block = triton.next_power_of_2(width)
     warps = min(_MOST_WARPS, max(1, block // _VALUES_A_WARP))
     with torch.cuda.device(rows.device):
-        _round[(count,)](rows, values, scales, width, LARGEST=_LARGEST[kind], BLOCK=block, num_warps=warps)
+        _round[(count,)](rows, values, scales, width, LARGEST=LARGEST[kind], BLOCK=block, num_warps=warps)
     return values, scales
 
 

@@ -15,7 +15,6 @@ from energyscope.planning.layers import BITS
 SENSITIVITY_ONLY, MLP_RULE = "sensitivity only", "MLP to 8 bits"
 QUADRANT, AS_MANY = "high energy, low impact", "as many at random"  # to 8 bits, too
 MIXTURES = 3
-_EIGHT_BITS = ("int8", "fp8", "w8a8", "w8a16")  # the first that is possible
 
 
 def everywhere(precision: str) -> str:
@@ -34,8 +33,8 @@ def rules(
         if choice.any():
             yield everywhere(precision), choice
     drawn = np.random.default_rng(problem.seed)
-    eights = (problem.possible(precisions.index(name)) for name in _EIGHT_BITS if name in precisions)
-    eight = next((choice for choice in eights if choice.any()), problem.own)
+    eights = (problem.possible(option) for option, name in enumerate(precisions) if option and BITS[name] == 8)
+    eight = min((choice for choice in eights if choice.any()), key=problem.cost, default=problem.own)
     is_mlp = np.array([group.kind.startswith("mlp") for group in groups])
     among = quadrant(problem, eight)
     as_many = np.isin(np.arange(len(groups)), drawn.choice(np.flatnonzero(eight), among.sum(), replace=False))

@@ -186,7 +186,7 @@ class RunSettings:
         DEFAULT_METHODS,
         "Changes made to each component. Removal: zero, mean, resample (from another example), skip (layers "
         "only). Simulated quantization: int8, int8-tensor, int4, fp8, nf4; with activations: int8-wa, fp8-wa. "
-        "By kernels that one deploys: fp8-real, w8a8-real, w8a16-real, int4-real (PyTorch), bnb-int8, bnb-nf4 "
+        "By kernels that one deploys: fp8-real, w8a8-real, w8a16-real, int4-real, bnb-int8, bnb-nf4 "
         "(bitsandbytes).",
         QUALITY,
         choices=METHODS,
@@ -221,7 +221,7 @@ class RunSettings:
         "Plan: precisions to choose from, beside the model's own.",
         QUALITY,
         metavar="P[,P...]",
-        unset="all that this device has kernels for",
+        unset="the usual ones that this device has kernels for",
         lower=True,
     )
 

@@ -19,7 +19,7 @@ from energyscope.planning.layers import candidates
 from energyscope.planning.workloads import PlanWorkload, parse_workload
 from energyscope.stages.phases import plan_phases
 from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, check_context, default_context
-from energyscope.workloads.evaluation import thinned
+from energyscope.workloads.evaluation import halves, thinned
 from energyscope.workloads.inputs import synthetic_evaluation
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from energyscope.settings.run import RunSettings
     from energyscope.workloads import Evaluation
 
-FEWEST_EXAMPLES = 2 * FEWEST_CARRIERS  # a half each: resampling fewer covers less than it says
+FEWEST_EXAMPLES = 2 * FEWEST_CARRIERS  # a half each: with fewer, resampled intervals are too narrow
 USUAL_EXAMPLES = 256  # each group at each precision predicts half of them
 RANDOM_EXAMPLES = 64  # of random tokens, which differ less than texts
 
@@ -61,13 +61,8 @@ def plan_scope(
         ModelError: it is to be exported, and has linears that the format does not hold.
 
     """
-    if loaded.precision not in NATIVE:
-        raise UsageError(
-            f"a plan chooses precisions, and the model is quantized already ({loaded.precision}): use "
-            f"--precision {' or '.join(NATIVE)}"
-        )
-    budget = parse_budget(settings.budget) if settings.budget else _usual_budget(settings, loaded, evaluation)
     precisions, left_out = precisions_of(settings, loaded.precision, loaded.device)
+    budget = parse_budget(settings.budget) if settings.budget else _usual_budget(settings, loaded, evaluation)
     return PlanScope(
         budget=budget,
         evaluation=_data(settings, loaded, evaluation, no_evaluation, budget),
@@ -94,7 +89,7 @@ def _usual_budget(settings: RunSettings, loaded: LoadedModel, evaluation: Evalua
     if settings.weights == "random":
         return parse_budget(WITHOUT_WEIGHTS)
     budget = parse_budget(DEFAULTS[loaded.adapter.task])
-    half = 0 if evaluation is None else _answers(evaluation) // 2
+    half = 0 if evaluation is None else _answers_a_half(evaluation)
     if half and (budget.fewest_answers() or 0) > half:
         return replace(budget, amount=min(math.ceil(3000 / half) / 1000, 1.0))
     return budget
@@ -120,19 +115,29 @@ def _data(
             f"{evaluation.examples} examples are too few to plan on: it takes {FEWEST_EXAMPLES}, half of them to "
             "judge it; give more with --data or --max-examples"
         )
-    answers, fewest = _answers(evaluation), 2 * (budget.fewest_answers() or 0)
-    if answers < fewest:
+    needed, answers = budget.fewest_answers() or 0, _answers_a_half(evaluation)
+    if answers < needed:
         raise DataError(
-            f"{answers:,} answers are too few to see {budget}: each half of the data needs {fewest // 2:,}; give "
-            "more with --data, or a wider --budget"
+            f"{answers:,} answers in half of the data are too few to see {budget}: each half of the data needs "
+            f"{needed:,}; give more with --data, or a wider --budget"
         )
-    most = max(math.ceil(evaluation.examples * fewest / answers), USUAL_EXAMPLES)
-    return evaluation if settings.max_examples else thinned(evaluation, most)
+    if settings.max_examples:
+        return evaluation
+    most = max(math.ceil(evaluation.examples * needed / answers), USUAL_EXAMPLES)
+    while _answers_a_half(thinned(evaluation, most)) < needed:  # examples differ in how many they have
+        most = math.ceil(1.05 * most)
+    return thinned(evaluation, most)
 
 
-def _answers(evaluation: Evaluation) -> int:
-    """Return how many predictions the accuracy is of: of a next-token model every token that counts is one."""
-    return sum(int(positions_in(evaluation, index).mask.sum()) for index in range(len(evaluation.batches)))
+def _answers_a_half(evaluation: Evaluation) -> int:
+    """Return how many predictions the accuracy is of, on the half of the data that has fewer of them.
+
+    Of a next-token model every token that counts is one.
+    """
+    return min(
+        sum(int(positions_in(half, index).mask.sum()) for index in range(len(half.batches)))
+        for half in halves(evaluation)
+    )
 
 
 def workloads_of(settings: RunSettings, loaded: LoadedModel) -> list[PlanWorkload]:
@@ -184,9 +189,14 @@ def precisions_of(settings: RunSettings, own: str, device: torch.device) -> tupl
     """Return the precisions to choose from, the model's ``own`` first, and why others are not possible.
 
     Raises:
-        UsageError: no other is possible.
+        UsageError: the model is quantized, or no other is possible.
 
     """
+    if own not in NATIVE:
+        raise UsageError(
+            f"a plan chooses precisions, and the model is quantized already ({own}): use --precision "
+            f"{' or '.join(NATIVE)}"
+        )
     asked = settings.plan_precisions or (BY_TORCH if settings.export else ())
     others, left_out = candidates(asked, own, device)
     if not others:

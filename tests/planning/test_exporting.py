@@ -57,6 +57,8 @@ def apart(first, second):
         (dict.fromkeys(INT8, "w8a16"), "fp32", False, 1e-5, 0.002),
         (INT8, "fp32", False, 0.02, 0.005),  # the library scales inputs by 127.5
         (INT8, "bf16", False, 0.04, 0.005),
+        (INT8, "fp16", False, 0.03, 0.005),
+        (MIXED, "fp16", False, 0.03, 0.02),
     ],
 )
 def test_a_checkpoint_predicts_what_was_verified(tmp_path, precisions, precision, tied, most, changes):
@@ -94,6 +96,17 @@ def test_every_linear_is_named_exactly(tmp_path):
     targets = [target for group in groups for target in group["targets"]]
     assert len(targets) == len(set(targets)) == 12
     assert {path.rpartition(".")[2] for path in config["ignore"]} == {"o_proj", "lm_head"}
+
+
+def test_inputs_are_quantized_where_the_plan_has_them_so(tmp_path):
+    """GIVEN w8a8 THEN inputs have 8 bits and a scale a token; GIVEN w8a16 THEN they are not quantized."""
+    loaded = model(tmp_path / "model", "fp32")
+    for precision, inputs in (("w8a8", {"num_bits": 8, "strategy": "token", "dynamic": True}), ("w8a16", None)):
+        folder = export_plan(loaded.model, plan_of(loaded, dict.fromkeys(INT8, precision)), tmp_path / precision)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["quantization_config"]
+        for group in config["config_groups"].values():
+            found = group["input_activations"]
+            assert found is None if inputs is None else inputs.items() <= found.items()
 
 
 @pytest.mark.parametrize("bits", [4, 8])

@@ -177,7 +177,7 @@ def test_each_workload_has_its_plan():
     assert taken == {key: pytest.approx(value, abs=2e-3) for key, value in expected.items()}
 
 
-@pytest.mark.parametrize(("objective", "saves"), [("time", 0.82), ("memory", 1 - 3 * 1024 / 10_000)])
+@pytest.mark.parametrize(("objective", "saves"), [("time", 0.82 / 0.9), ("memory", 1 - 3 * 1024 / 10_000)])
 def test_a_plan_is_judged_by_its_objective(objective, saves):
     """GIVEN time or memory as the objective THEN what is adopted, and whether it saves, is of that."""
     entries = made.plan_entries()
@@ -187,8 +187,9 @@ def test_a_plan_is_judged_by_its_objective(objective, saves):
     assert plan["saves"]["measured"]["value"] == pytest.approx(saves, abs=2e-3)
     assert result["verdict"] == "saves"
     assert result["adopted"] == ("plan" if objective == "time" else "all fp8")
-    plan_point = min(result["front"], key=lambda point: abs(point["saves"] - saves))
-    assert plan_point["saves"] == pytest.approx(saves, abs=2e-3)
+    predicted = plan["saves"]["predicted"]["value"]  # times of prices are as their energies
+    nearest = min(result["front"], key=lambda point: abs(point["saves"] - predicted))
+    assert nearest["saves"] == pytest.approx(predicted, abs=2e-3)
 
 
 def test_a_plan_that_was_not_measured_is_not_judged():

@@ -295,9 +295,9 @@ class Answer:
 
     @property
     def _planned(self) -> Interval | None:
-        """What the plan was measured to take of what the model takes as it is."""
+        """What the plan, or else a choice beside it, was measured to take of what the model takes as it is."""
         plan = first_plan(self.report)
-        return plan.measured if plan else None
+        return plan.measured or next(plan.compared(), None) if plan else None
 
     def _plan_facts(self) -> dict[str, Any]:
         plan = first_plan(self.report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from energyscope.changes.savings import levers
@@ -36,7 +36,7 @@ _MEASURED = {
     "memory": "of the bytes of all weights",
 }
 _FRONT = "front"
-_COSTLIEST = -1.0  # energy saved, of what still has room on a chart
+_COSTLIEST = -1.0  # saved, of what still has room on a chart
 _UNITS = {"perplexity": "", "loss": "", "kl": "", "accuracy": "share"}
 _NAMES = {"kl": "KL divergence", "accuracy": "accuracy lost"}
 
@@ -91,6 +91,11 @@ class ShownPlan:
     def measured(self) -> Interval | None:
         """The energy that the model with the adopted choice takes, of what it takes as it is."""
         return from_entry(self.adopted["measured"]["energy"])
+
+    def compared(self) -> Iterator[Interval]:
+        """Yield the energies that the model took with each choice that was applied, of what it takes as it is."""
+        measured = (choice.get("measured") or {} for choice in self.workload["choices"])
+        return (energy for entry in measured if (energy := from_entry(entry.get("energy"))) is not None)
 
     def _holding(self) -> Mapping[str, Any] | None:
         """Return what saves most of what was applied, not for comparison alone, and held on the second half."""
