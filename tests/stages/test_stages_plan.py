@@ -249,7 +249,7 @@ def test_answers_are_tokens_of_a_language_model(tmp_path):
     record = record_of(run)
     assert sum(record.tried[0].harm.weights) > 300
     assert run.plan["examples"] == [30, 30]
-    with pytest.raises(DataError, match="30 answers in half of the data are too few .* needs 300"):
+    with pytest.raises(DataError, match=r"30 answers in half of the data are too few .* needs 300"):
         energyscope.run("tiny-distilbert", **options, name="classes")
 
 
