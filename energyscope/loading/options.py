@@ -16,7 +16,7 @@ Settings = TypeVar("Settings")
 
 NATIVE = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 QUANTIZED = ("fp8", "int8", "w8a8", "w8a16", "int4", "nf4", "fp4")
-BY_TORCH = ("fp8", "w8a8", "w8a16", "int4")  # by its own kernels (`torch_kernels`); the others are bitsandbytes'
+BY_TORCH = ("fp8", "w8a8", "w8a16", "int4")  # need torch alone (`torch_kernels`); the others are bitsandbytes'
 EIGHT_BIT = ("fp8", "int8", "w8a8", "w8a16")
 FOUR_BIT = ("nf4", "fp4")
 PRECISIONS = (*NATIVE, *QUANTIZED)

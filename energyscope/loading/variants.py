@@ -6,7 +6,7 @@
     int8-static        activation scales calibrated beforehand (torchao)
     nf4, fp4           4-bit weights (bitsandbytes)
     fp8, w8a8, w8a16, int4
-                       by PyTorch's own kernels (`torch_kernels`)
+                       by PyTorch's own kernels, and ours in Triton (`torch_kernels`)
 
 All start from the same weights, random ones too, and leave the heads unquantized.
 """

@@ -1,7 +1,7 @@
 """A plan as a checkpoint that loads elsewhere: compressed-tensors, which vLLM and transformers read.
 
-Weights and scales are those of the layers that were verified (`energyscope.loading.torch_kernels`). Only the
-precisions of PyTorch's kernels are formats of both.
+Weights and scales are those of the layers that were verified (`energyscope.loading.torch_kernels`). Only they
+are formats of both.
 """
 
 from __future__ import annotations

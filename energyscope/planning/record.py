@@ -211,8 +211,13 @@ class PlanRecord:
         changed, model = (self._verified.get(key) for key in (applied_target(name).key, records.MODEL))
         return ratio(changed, model, quantity)
 
-    def quality(self, name: str, quantity: str = "energy") -> tuple[str, list[str]]:
-        """Return the grade of what was measured of a choice, and what disturbed it or the model beside it."""
+    def quality(self, name: str, quantity: str = "energy") -> tuple[str | None, list[str]]:
+        """Return the grade of what was measured of a choice, and what disturbed it or the model beside it.
+
+        None where it was not applied.
+        """
+        if applied_target(name).key not in self._verified:
+            return None, []
         share = self.verified(name, quantity)
         both = [self._verified.get(key) for key in (applied_target(name).key, records.MODEL)]
         known = [one for one in both if one is not None]

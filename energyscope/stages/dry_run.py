@@ -276,7 +276,7 @@ def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
 def _skipped(context: Context) -> set[str]:
     settings, loaded = context.settings, context.loaded
     skipped = set(skipped_stages(settings, loaded, context.workload))
-    skipped |= {"benchmark"} if len(loaded.devices) > 1 else set()
+    skipped |= {"benchmark", "plan"} if len(loaded.devices) > 1 else set()
     skipped |= {"generate", "alternatives"} if loaded.offloaded else set()
     skipped |= {"ablate"} if context.evaluation is None else set()
     return skipped | ({"correlate"} if skipped & {"profile", "ablate"} else set())

@@ -123,7 +123,7 @@ def _data(
         )
     if settings.max_examples:
         return evaluation
-    most = max(math.ceil(evaluation.examples * needed / answers), USUAL_EXAMPLES)
+    most = max(math.ceil(evaluation.examples * needed / answers) if needed else 0, USUAL_EXAMPLES)
     while _answers_a_half(thinned(evaluation, most)) < needed:  # examples differ in how many they have
         most = math.ceil(1.05 * most)
     return thinned(evaluation, most)

@@ -73,6 +73,7 @@ def test_measured_in_turn_with_the_model(record):
     assert share.value == pytest.approx(0.82, abs=1e-3)
     assert share.half < 2e-3  # each by itself drifts by 0.6 %
     assert record.quality("plan")[0] == "A"
+    assert record.quality("all int4") == (None, [])  # tried, and not applied
 
 
 def test_a_choice_within_the_budget_is_found(record):

@@ -56,10 +56,10 @@ def test_what_cannot_be_foreseen_has_no_entry(tmp_path: Path) -> None:
 
 
 def test_stages_that_will_be_skipped_take_no_time(tmp_path: Path) -> None:
-    """GIVEN a prefill of random weights, THEN generation, alternatives and impact are estimated as none."""
+    """GIVEN a prefill of random weights, no plan, THEN generation, alternatives, impact and plan take no time."""
     estimates = estimate(tmp_path, phase="prefill", weights="random")
     assert {stage for stage, moments in estimates.items() if not moments} == {
-        "generate", "alternatives", "ablate", "correlate"
+        "generate", "alternatives", "ablate", "correlate", "plan"
     }  # fmt: skip
     left_out = estimate(tmp_path, phase="prefill", stages=("benchmark", "ablate", "correlate"))
     assert left_out["profile"] == left_out["correlate"] == []

@@ -1,4 +1,4 @@
-"""Quantization by the layers that a user would deploy: those of PyTorch's own kernels, and bitsandbytes' linears.
+"""Quantization by layers that compute in few bits: those that need PyTorch alone, and bitsandbytes' linears.
 
 ``fp8-real``, ``w8a8-real``, ``w8a16-real`` and ``int4-real`` are those of `energyscope.loading.torch_kernels`.
 ``bnb-int8`` is LLM.int8() (Dettmers et al. 2022) with its outlier threshold of 6: weights in INT8, activations in
@@ -72,7 +72,7 @@ class RealQuantization(Quantization):
 
 
 class TorchQuantization(RealQuantization):
-    """Exchanged for layers of PyTorch's own kernels, which are tried when they are made."""
+    """Exchanged for layers that need PyTorch alone, which are tried when they are made."""
 
     def _reason_against(self, linears: list[Matrix]) -> Reason | None:
         precision = _PRECISIONS[self.method]
