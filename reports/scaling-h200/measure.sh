@@ -1,7 +1,6 @@
 #!/bin/sh
-# Norms in FP16 against FP32 with the present method: CUDA graphs without the masks that eager execution does not use.
-#     sh reports/scaling-h200/measure.sh OUT [OPTIONS OF SWEEP]       # about 80 s on one H200, 36 s for each cell
-# LENGTHS=128,512 takes 150 s.
+# Norms in FP16 against FP32, in CUDA graphs.
+#     sh reports/scaling-h200/measure.sh OUT [OPTIONS OF SWEEP]       # 102 s on an H100, without loading
 set -eu
 out=$1
 shift

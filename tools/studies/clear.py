@@ -123,10 +123,10 @@ def _per_flop(group: Mapping[str, Any]) -> Iterator[tuple[str, dict[int, Amount 
 def norms() -> Table:
     """Return FP16's energy over FP32's of norms and MLPs (CLEAR: norms take more in FP16)."""
     laws = json.loads((REPORTS / "scaling-h200/precisions/laws.json").read_text())
-    method = {group["execution"]: group["method"] for group in laws["groups"]}
+    device = {group["execution"]: group["device"] for group in laws["groups"]}
     columns = [
         Column("execution", "execution"),
-        Column("method", "method"),
+        Column("device", "board"),
         Column("tokens", "tokens", "count"),
         Column("norm", "norms, FP16 / FP32", "ratio"),
         Column("mlp", "MLPs, FP16 / FP32", "ratio"),
@@ -135,7 +135,7 @@ def norms() -> Table:
     for contrast in laws["contrasts"]:
         if contrast["field"] == "precision" and contrast["subject"] in ("norm", "mlp"):
             execution, tokens = contrast["execution"], int(contrast["tokens"])
-            place = {"execution": execution_name(execution), "method": method[execution], "tokens": tokens}
+            place = {"execution": execution_name(execution), "device": device[execution], "tokens": tokens}
             row = rows.setdefault((execution, tokens), place)
             row[contrast["subject"]] = from_entry(contrast["ratio"])
     return Table(columns, list(rows.values()))
