@@ -19,6 +19,7 @@ from energyscope.unknown import mean
 Entry = Mapping[str, Any]
 
 MODEL = "node:model"
+APPLIED = "applied:"  # begins the subject of a whole model with changes applied
 THERMAL = 0x08 | 0x20 | 0x40 | 0x80  # NVML's hardware slow-down, thermal and power-brake bits
 POWER_CAP = 0x04
 CLOCKS_APART = 0.01
@@ -79,9 +80,9 @@ def should_retake(entry: Entry, before: Sequence[Entry]) -> bool:
 def slowed_by_cap(entry: Entry, before: Sequence[Entry]) -> bool:
     """Whether the power cap held a window at lower clocks than the model's latest one, by more than 1 %.
 
-    False for the model's own windows: how it runs under the cap is what is measured.
+    False for the whole model, as it is or with changes applied: how it runs under the cap is what is measured.
     """
-    if entry["subject"] == MODEL:
+    if entry["subject"] == MODEL or entry["subject"].startswith(APPLIED):
         return False
     model_windows = (item for item in reversed(before) if item.get("subject") == MODEL and item.get("clock_mhz"))
     model = next(model_windows, None)

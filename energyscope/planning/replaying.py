@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from energyscope.accounting.records import APPLIED
 from energyscope.components import ROOT, Component, ComponentTree
 from energyscope.planning.groups import LinearGroup
 from energyscope.planning.layers import Layers, bytes_of, exchanged, layer_in
@@ -30,7 +31,7 @@ def price_target(family: str, precision: str) -> Target:
 
 def applied_target(name: str) -> Target:
     """Return the target whose windows are the whole model with a choice applied."""
-    return Target(f"applied:{name}", "node", (ROOT,))
+    return Target(f"{APPLIED}{name}", "node", (ROOT,))
 
 
 def tree_of(model: nn.Module, representatives: Sequence[LinearGroup]) -> ComponentTree:

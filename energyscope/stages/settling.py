@@ -32,10 +32,10 @@ def settling_s(instruments: Instruments, anchor: Target, window_s: float, *, set
             calls = instruments.replayer.run(round_, window_s + LEADS_S[-1] + SETTLED_S)
         if calls is None:
             return 0.0
-        states = instruments.meter.states(calls.time_s[0], calls.time_s[-1]) if settle_capped else []
+        replays.append(_excess(instruments, calls, window_s))
+        states = instruments.meter.states(*calls.span_s) if settle_capped else []
         if (board(states)["throttle"] or 0) & POWER_CAP:
             return LEADS_S[-1]
-        replays.append(_excess(instruments, calls, window_s))
     for lead_s, column in zip(LEADS_S, zip(*replays, strict=True), strict=True):
         off = combine(column)
         shown = off.low is not None and off.high is not None and not off.low <= 0 <= off.high

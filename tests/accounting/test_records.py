@@ -106,10 +106,11 @@ def test_the_models_latest_clock_counts():
     assert not records.slowed_by_cap(window, [])
 
 
-def test_the_model_is_never_slowed_by_the_cap():
-    """How the model runs under the cap is what is measured."""
+@pytest.mark.parametrize("subject", [MODEL, f"{records.APPLIED}plan"])
+def test_a_whole_model_is_never_slowed_by_the_cap(subject):
+    """How the model runs under the cap, as it is or with a plan applied, is what is measured."""
     before = [entry(MODEL, 0, clock_mhz=1980.0)]
-    assert not records.slowed_by_cap(entry(MODEL, 1, clock_mhz=1700.0, throttle=4), before)
+    assert not records.slowed_by_cap(entry(subject, 1, clock_mhz=1700.0, throttle=4), before)
 
 
 def test_a_window_without_a_time_or_without_work_is_not_slowed():
