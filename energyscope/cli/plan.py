@@ -20,19 +20,19 @@ from energyscope.settings.run import MOST_USED, RunSettings
 OF_RUN = (
     "budget", "objective", "workloads", "levers", "plan_precisions", "precision", "weights", "phase", "batch_size",
     "sequence_length", "context_lengths", "kv_cache", "execution", "skip_modules", "data", "name", "device",
-    "gpu_id", "whole_gpu", "trust_remote_code", "meter", "watts", "passes", "target_interval", "window_s", "seed",
-    "text_column", "label_column", "max_examples", "stride", "root", "export",
+    "gpu_id", "whole_gpu", "trust_remote_code", "adapter", "meter", "watts", "passes", "target_interval",
+    "window_s", "seed", "text_column", "label_column", "max_examples", "stride", "root", "export",
 )  # fmt: skip
 _HERE = frozenset({"name", "root", "export"})  # what a run does not hand on
 
 
 def _settings(model: str, values: Mapping[str, Any], given: Collection[str]) -> RunSettings:
     """Return the settings of a run that is a plan and nothing else; a RUN gives what was not named."""
-    from energyscope.loading import model_names
+    from energyscope.loading import named_model
     from energyscope.runs.schema import RUN_FILE
     from energyscope.runs.store import read_document
 
-    places = [] if model in model_names() else [Path(model), values["root"] / model]
+    places = [] if named_model(model) else [Path(model), values["root"] / model]
     path = next((place for place in places if (place / RUN_FILE).is_file()), None)
     if path is None:
         return RunSettings.of(model, **values, stages=("plan", "report"))

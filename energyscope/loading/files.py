@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from energyscope import bundled
-from energyscope.adapters import Adapter, adapter_for
+from energyscope.adapter_registry import adapter_for
+from energyscope.adapters import Adapter
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import first_line, no_memory_left
 from energyscope.loading import hub, tensor_parallel
@@ -43,12 +44,18 @@ def model_files(source: ModelSource, options: LoadOptions) -> Iterator[ModelFile
     silence_libraries()
     with one_line_errors(source.name, options):
         folder = _folder_of(source, options)
-        adapter = source.adapter
-        if adapter is None:
-            if folder is None:
-                raise ModelError(f"{source.name} has no files to read its model type from")
-            adapter = adapter_for(_model_type(folder))
+        adapter = _adapter_of(source, folder, options)
         yield ModelFiles(source, folder, adapter, _configuration_of(source, folder, options))
+
+
+def _adapter_of(source: ModelSource, folder: Path | None, options: LoadOptions) -> Adapter:
+    """Return the adapter that was asked for, that a short name came with, or that serves the model."""
+    if source.adapter is not None:
+        known = source.adapter.model_types[0]
+        return source.adapter if options.adapter is None else adapter_for(known, name=options.adapter)
+    if folder is None:
+        raise ModelError(f"{source.name} has no files to read its model type from")
+    return adapter_for(*_model_type(folder), name=options.adapter)
 
 
 def _folder_of(source: ModelSource, options: LoadOptions) -> Path | None:
@@ -71,7 +78,8 @@ def _hub_folder(source: ModelSource, options: LoadOptions, *, needs_weights: boo
     """Fetch the configuration first: without an adapter, gigabytes of weights would be fetched for nothing."""
     code = options.trust_remote_code
     if source.adapter is None:
-        adapter_for(_model_type(hub.model_folder(source.source, weights=False, code=code)))
+        folder = hub.model_folder(source.source, weights=False, code=code)
+        adapter_for(*_model_type(folder), name=options.adapter)
     return hub.model_folder(source.source, weights=needs_weights, code=code, pickle=options.allow_pickle)
 
 
@@ -103,17 +111,22 @@ def _configuration_of(source: ModelSource, folder: Path | None, options: LoadOpt
     return AutoConfig.for_model(source.adapter.model_types[0], **shape)
 
 
-def _model_type(folder: Path) -> str:
-    """Return a folder's ``model_type`` without building its configuration: its class may be unknown."""
+def _model_type(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """Return a folder's ``model_type`` and the names of its architectures.
+
+    Its configuration is not built: its class may be unknown.
+    """
     path = folder / "config.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read ({first_line(error)}): fetch it again") from error
-    model_type = document.get("model_type") if isinstance(document, dict) else None
+    document = document if isinstance(document, dict) else {}
+    model_type, architectures = document.get("model_type"), document.get("architectures")
     if not isinstance(model_type, str):
         raise ModelError(f"{path} names no model_type: it is not a transformers model")
-    return model_type
+    names = architectures if isinstance(architectures, list) else []
+    return model_type, tuple(name for name in names if isinstance(name, str))
 
 
 def tokenizer_of(folder: Path | None, options: LoadOptions) -> tuple[Any, Reason | None]:

@@ -204,7 +204,12 @@ def _not_quantized(model: Any, plan: LoadPlan) -> tuple[Reason, ...]:
 
 
 def load_skeleton(
-    reference: str, device: torch.device, *, tokenizer: bool, trust_remote_code: bool = False
+    reference: str,
+    device: torch.device,
+    *,
+    tokenizer: bool,
+    trust_remote_code: bool = False,
+    adapter: str | None = None,
 ) -> LoadedModel:
     """Return a model without weights: its modules are on the meta device, and ``device`` is where its inputs go.
 
@@ -218,7 +223,7 @@ def load_skeleton(
     source = find_model(reference)
     if tokenizer and source.kind == "checkpoint":  # its tokenizer is among the files of its hub id
         source = replace(source, kind="hub")
-    options = LoadOptions(device=device, weights="random", trust_remote_code=trust_remote_code)
+    options = LoadOptions(device=device, weights="random", trust_remote_code=trust_remote_code, adapter=adapter)
     with model_files(source, options) as files:
         model = meta_model(files, options)
         words = tokenizer_of(files.folder, options) if tokenizer else (None, reason("not-asked-for"))

@@ -127,6 +127,9 @@ class RunSettings:
         (), "Modules to leave unquantized, besides the head.", WHAT, metavar="PATH[,PATH...]"
     )
     trust_remote_code: bool = setting(False, "Run the model's own Python code.", WHAT)
+    adapter: str | None = setting(
+        None, "Adapter that names the components (`energyscope models`).", WHAT, unset="the one of its model type"
+    )
 
     sampling: Literal["replay", "triggered"] = setting(
         "replay",
@@ -270,6 +273,7 @@ class RunSettings:
             weights=self.weights,
             seed=self.seed,
             trust_remote_code=self.trust_remote_code,
+            adapter=self.adapter,
             device_map=self.device_map,
             devices=devices if self.device_map else (),
             double_quant=self.double_quant,

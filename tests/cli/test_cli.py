@@ -16,7 +16,7 @@ OPTIONS_OF_RUN = {
     "--workloads", "--levers", "--export",
     "--granularity", "--layers", "--precision", "--weights", "--phase", "--execution", "--sampling", "--device",
     "--gpu-id", "--whole-gpu", "--meter", "--watts", "--sample-interval", "--passes", "--target-interval",
-    "--component-budget", "--window", "--methods", "--joint", "--heads", "--adaptive", "--predict", "--stride",
+    "--component-budget", "--window", "--methods", "--joint", "--heads", "--adapter", "--adaptive", "--predict", "--stride",
     "--stages", "--batch-size", "--sequence-length", "--data",
     "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name", "--root",
     "--dry-run", "--quiet", "--json", "--help", "--context-length", "--kv-cache", "--new-tokens", "--device-map",
