@@ -63,6 +63,7 @@ WORDS: dict[str, str] = {
     "output-not-by-example": "the output cannot be split by example",
     "output-overwritten": "the model overwrites the output in place, so its values are lost",
     "output-zero": "the output is zero on these data",
+    "removed-by-input": "it is removed by what it is fed, which gradient x output does not predict",
     "weights-all-equal": "weights are all equal, or not finite",
     # the ablation as a whole
     "backward-fails": "impact was not predicted from gradients: the backward pass fails ({error})",

@@ -125,6 +125,16 @@ def test_a_routers_removal_reaches_the_predictions(family: str) -> None:
     assert rows[name, "zero"].value == pytest.approx(divergence(family, silence), rel=1e-4)
 
 
+def test_a_routers_removal_is_not_predicted() -> None:
+    """GIVEN a router THEN its removal is not predicted, with the reason, and its quantization is."""
+    model, parts = model_of("mixtral"), {"model.layers.{layer}": "layer", f"{BLOCK}.gate": "router"}
+    tree = component_tree(model, adapter(parts), "medium")
+    rows = ablate(model, tree, data(7, 9), methods=("int8",), predictors=True).rows
+    predicted = {row.metric: row for row in rows if row.component == "model.layers.0.mlp.gate"}
+    assert predicted["taylor_removal"].reasons == "removed-by-input"
+    assert predicted["taylor_int8"].valid
+
+
 @pytest.mark.parametrize("method", ["zero", "mean"])
 def test_a_removed_router_sends_all_tokens_to_the_same_experts(method: str) -> None:
     """GIVEN any tokens THEN a router without choice has the same k experts and weights for all of them."""
