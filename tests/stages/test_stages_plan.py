@@ -195,9 +195,9 @@ def test_levers_are_measured_with_the_layers_in_place(tmp_path, monkeypatch):
     ("verdict", "form", "precisions", "code"),
     [
         ("saves", None, BY_TORCH, "exported-compressed-tensors"),
-        ("saves", "torchao", ("fp8", "w8a8", "w8a16"), "exported-torchao"),
+        ("saves", "torchao", ("w8a16",), "exported-torchao"),
         ("saves", None, ("nf4",), "exported-bitsandbytes"),
-        ("keep", None, BY_TORCH, "plan-not-exported"),
+        ("keep", None, ("int4",), "plan-not-exported"),
     ],
 )
 def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict, form, precisions, code):
@@ -206,7 +206,7 @@ def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict, form, pre
     monkeypatch.setattr(plan.document, "_adopted", lambda choices: named(choices, f"all {precisions[-1]}"))
     folder = tmp_path / "exported"
     options = {**SHORT, "root": tmp_path, "max_examples": 30, "phase": "prefill", "levers": False}
-    asked = {"export_format": form} if len(precisions) > 1 else {"plan_precisions": precisions}
+    asked = {"export_format": form, "plan_precisions": () if precisions == BY_TORCH else precisions}
     run = energyscope.run(
         "tiny-llama", **options, **asked, budget="loss +9", name="e", export=folder, command="energyscope plan x"
     )
