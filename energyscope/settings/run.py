@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from energyscope.adapters import Granularity
 from energyscope.errors import UsageError, did_you_mean
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS
-from energyscope.loading.checkpoint_formats import EXPORT_FORMATS, format_of
+from energyscope.loading.checkpoint_formats import format_of
 from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadSettings, check_quantization
 from energyscope.loading.sharding.device_maps import check_device_map
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
@@ -237,12 +237,8 @@ class RunSettings:
     export: Path | None = setting(
         None, "Plan: also write the model with it to this folder, for vLLM and transformers.", OUTPUT
     )
-    export_format: str | None = setting(
-        None,
-        "Plan: the format of that folder.",
-        OUTPUT,
-        choices=tuple(EXPORT_FORMATS),
-        unset="the first that holds the precisions",
+    export_format: Literal["compressed-tensors", "torchao", "bitsandbytes"] | None = setting(
+        None, "Plan: the format of that folder.", OUTPUT, unset="the first that holds the precisions"
     )
     benchmark: BenchmarkSettings = field(default_factory=BenchmarkSettings)
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from energyscope.errors import UsageError
-from energyscope.loading.checkpoint_formats import format_of
+from energyscope.loading.checkpoint_formats import EXPORT_FORMATS, format_of
+from energyscope.settings.fields import settings_of
+from energyscope.settings.run import RunSettings
 from energyscope.loading.options import BY_TORCH
+
+
+def test_the_option_names_every_format():
+    """GIVEN the formats THEN --export-format takes each of them, and no other."""
+    assert settings_of(RunSettings)["export_format"].choices == tuple(EXPORT_FORMATS)
 
 
 @pytest.mark.parametrize(
