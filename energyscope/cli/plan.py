@@ -22,8 +22,9 @@ OF_RUN = (
     "sequence_length", "context_lengths", "kv_cache", "execution", "skip_modules", "data", "name", "device",
     "gpu_id", "whole_gpu", "trust_remote_code", "adapter", "meter", "watts", "passes", "target_interval",
     "window_s", "seed", "text_column", "label_column", "max_examples", "stride", "root", "export",
+    "export_format",
 )  # fmt: skip
-_HERE = frozenset({"name", "root", "export"})  # what a run does not hand on
+_HERE = frozenset({"name", "root", "export", "export_format"})  # what a run does not hand on
 
 
 def _settings(model: str, values: Mapping[str, Any], given: Collection[str]) -> RunSettings:

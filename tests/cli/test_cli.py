@@ -13,7 +13,7 @@ import tiny_models
 
 OPTIONS_OF_RUN = {
     "--benchmark-precision", "--trials", "--budget", "--objective", "--plan-precisions",
-    "--workloads", "--levers", "--export",
+    "--workloads", "--levers", "--export", "--export-format",
     "--granularity", "--layers", "--precision", "--weights", "--phase", "--execution", "--sampling", "--device",
     "--gpu-id", "--whole-gpu", "--meter", "--watts", "--sample-interval", "--passes", "--target-interval",
     "--component-budget", "--window", "--methods", "--joint", "--heads", "--adaptive", "--predict", "--stride",

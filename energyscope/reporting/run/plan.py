@@ -7,7 +7,7 @@ from typing import Any
 
 from energyscope.changes.savings import levers
 from energyscope.grouping import group_by
-from energyscope.intervals import Interval, finite, from_entry
+from energyscope.intervals import Interval, finite, from_entry, less
 from energyscope.reporting.charts.grid import tiles
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.charts.theme import title_of
@@ -19,7 +19,6 @@ from energyscope.reporting.run.plan_names import (
     choice_name,
     graded,
     harm_title,
-    less,
     named,
     of_objective,
     saved_title,

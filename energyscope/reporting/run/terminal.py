@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from energyscope import reasons
 from energyscope.errors import UsageError
 from energyscope.intervals import from_entry, interval
+from energyscope.reasons.planning import EXPORTED
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.changes import change_table
@@ -75,6 +76,9 @@ def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[R
     if answer.ranking:
         yield Text(printable(answer.ranking))
     yield Text.assemble(("Can I trust this? ", "bold"), printable(answer.trust))
+    for note in map(reasons.read, report.document.get("warnings") or ()):
+        if note.code in EXPORTED:
+            yield Text(printable(f"{note.words[0].upper()}{note.words[1:]}."), overflow="fold")
     file = report.run.path / schema.REPORT_FILE
     command = f"No page yet: energyscope report {shlex.quote(printable(report.run.path))}"
     where = f"Report: {file}" if file.is_file() else command
