@@ -6,9 +6,9 @@ import pytest
 
 from energyscope.errors import UsageError
 from energyscope.loading.checkpoint_formats import EXPORT_FORMATS, format_of
+from energyscope.loading.options import BY_TORCH
 from energyscope.settings.fields import settings_of
 from energyscope.settings.run import RunSettings
-from energyscope.loading.options import BY_TORCH
 
 
 def test_the_option_names_every_format():
