@@ -241,7 +241,10 @@ class RunSettings:
         None, "Plan: also write the model with it to this folder, for vLLM and transformers.", OUTPUT
     )
     export_format: Literal["compressed-tensors", "torchao", "bitsandbytes"] | None = setting(
-        None, "Plan: the format of that folder.", OUTPUT, unset="the first that holds the precisions"
+        None,
+        "Plan: the format of that folder: compressed-tensors, torchao or bitsandbytes.",
+        OUTPUT,
+        unset="the first that holds the precisions",
     )
     benchmark: BenchmarkSettings = field(default_factory=BenchmarkSettings)
 
