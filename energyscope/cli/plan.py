@@ -94,7 +94,7 @@ def planned(settings: RunSettings, *, quiet: bool, as_json: bool) -> None:
         typer.echo(path_text(run.path))
     else:
         if run.plan:
-            draw(lambda width: terminal.table_of(run, "plan").rich(width), console)
+            draw(lambda width: terminal.plan_of(run, width), console)
         draw(lambda width: terminal.answer_of(run, width), console)
     document = run.plan or {}
     if any(workload["verdict"] == "over budget" for workload in document.get("workloads", ())):

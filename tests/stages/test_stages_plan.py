@@ -187,8 +187,8 @@ def test_levers_are_measured_with_the_layers_in_place(tmp_path, monkeypatch):
     rows = first(run)["levers"]["rows"]
     assert {(row["what"], row["value"]) for row in rows} >= {("base", "base"), ("batch_size", "4")}
     found = levers(run)
-    assert {change.what for change in found} >= {"batch_size"}
-    assert all(change.modelled for change in found)
+    assert {lever.change.what for lever in found} >= {"batch_size"}
+    assert all(lever.change.modelled for lever in found)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from energyscope.reporting.run.changes import change_figure, change_name, precis
 from energyscope.reporting.run.energy import block_figure
 from energyscope.reporting.run.method import left_out, unfinished
 from energyscope.reporting.run.plan import first_plan
+from energyscope.reporting.run.power_limit import lower_limit_sentence
 from energyscope.reporting.run.quality import rank_figure, ranking
 from energyscope.reporting.run.report import (
     DECODE,
@@ -291,7 +292,12 @@ class Answer:
     def record(self) -> dict[str, Any]:
         """Return the answer for a machine."""
         texts = {"sentence": self.sentence, "idle": self.idle, "cause": self.cause}
-        return {**texts, "ranking": self.ranking, "trust": self.trust}
+        return {
+            **texts,
+            "ranking": self.ranking,
+            "trust": self.trust,
+            "power_limit": lower_limit_sentence(self.report),
+        }
 
     @property
     def _planned(self) -> Interval | None:

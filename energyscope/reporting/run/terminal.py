@@ -14,6 +14,7 @@ from energyscope.reasons.planning import EXPORTED
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.changes import change_table
+from energyscope.reporting.run.power_limit import lower_limit_sentence
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import tables
 from energyscope.reporting.table import Column, Table
@@ -107,6 +108,17 @@ def table_of(run: Run, name: str) -> Table:
     return known[name]
 
 
+def plan_of(run: Run, width: int) -> RenderableType:
+    """Return the choices of a plan, what else saves energy with it, and what may be tried."""
+    from rich.console import Group
+    from rich.text import Text
+
+    known = run_tables(run)
+    shown = [known[name] for name in ("plan", "plan-levers") if name in known]
+    texts = [*(note for table in shown for note in table.notes), lower_limit_sentence(Report(run))]
+    return Group(*(table.rich(width) for table in shown), *(Text(printable(text)) for text in texts if text))
+
+
 def record(run: Run, name: str | None = None) -> Any:
     """Return what JSON holds of a run: its summary with the answer, or one table's rows with raw numbers."""
     if name in {None, SUMMARY}:
@@ -134,6 +146,9 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
         for key in (key for key in every if key in _SHOWN):
             console.print()
             console.print(_drawn(every[key].head(_SHOWN[key]), console))
+        if proposed := lower_limit_sentence(Report(run)):
+            console.print()
+            console.print(printable(proposed), markup=False)
         names = ", ".join(map(printable, every))
         console.print(f"One table whole: energyscope show RUN --table NAME ({names})", style="dim", markup=False)
 
