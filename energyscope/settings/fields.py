@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import UnionType
@@ -134,6 +134,41 @@ def settings_of(record: type) -> Mapping[str, Setting]:
         for field in fields(record)
         if _KEY in field.metadata
     }
+
+
+def read_options(
+    declared: Mapping[str, Setting], options: Mapping[str, Any], others: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return values by the names of fields, of what Python code gives.
+
+    A name is that of a field, or of its option with underscores (``window`` for ``--window``), then in the
+    option's unit. Lists may be text with commas, as on the command line, numbers and paths text. ``others`` are
+    known as they are.
+
+    Raises:
+        UsageError: there is no such option, or what should be a number is none.
+
+    """
+    by_option = {setting.key: setting for setting in declared.values() if setting.key not in declared}
+    values: dict[str, Any] = {}
+    for name, given in options.items():
+        setting = declared.get(name) or by_option.get(name)
+        if setting is None and name not in others:
+            known = [*declared, *by_option, *others]
+            raise UsageError(f"no option is called {name!r}{did_you_mean(name, known)}")
+        values[setting.name if setting else name] = _read_option(setting, name, given) if setting else given
+    return values
+
+
+def _read_option(setting: Setting, name: str, given: Any) -> Any:
+    if setting.several:
+        return setting.read(given) if isinstance(given, str) else tuple(given)
+    if isinstance(given, str) and setting.kind in {int, float, Path}:
+        try:
+            given = setting.kind(given)
+        except ValueError as error:
+            raise UsageError(f"{setting.option} {given!r} is no number") from error
+    return given if name == setting.name else setting.read(given)
 
 
 def select_settings(record: type, *names: str, **changes: Mapping[str, Any]) -> tuple[Setting, ...]:

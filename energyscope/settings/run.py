@@ -6,12 +6,12 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from energyscope.adapters import Granularity
-from energyscope.errors import UsageError, did_you_mean
+from energyscope.errors import UsageError
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS
 from energyscope.loading.checkpoint_formats import format_of
 from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadSettings, check_quantization
@@ -19,7 +19,7 @@ from energyscope.loading.sharding.device_maps import check_device_map
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
 from energyscope.runs.store import RunStore
 from energyscope.settings.benchmark import BenchmarkSettings
-from energyscope.settings.fields import PANELS, check_each, setting
+from energyscope.settings.fields import PANELS, check_each, read_options, setting, settings_of
 
 if TYPE_CHECKING:
     import torch
@@ -255,17 +255,16 @@ class RunSettings:
 
     @classmethod
     def of(cls, model: str, **options: Any) -> Self:
-        """Return the settings of options by name; those of the benchmark by their names in `BENCHMARK_OF_RUN`.
+        """Return the settings of options (see `read_options`), some of the benchmark's among them.
 
         Raises:
             UsageError: there is no such option.
 
         """
-        known = [*(field.name for field in fields(cls)), *BENCHMARK_OF_RUN]
-        for name in options:
-            if name not in known:
-                raise UsageError(f"no option is called {name!r}{did_you_mean(name, known)}")
-        benchmark = {BENCHMARK_OF_RUN[name]: options.pop(name) for name in BENCHMARK_OF_RUN if name in options}
+        of_benchmark = settings_of(BenchmarkSettings)
+        declared = {**settings_of(cls), **{name: of_benchmark[field] for name, field in BENCHMARK_OF_RUN.items()}}
+        options = read_options(declared, options, others=("benchmark",))
+        benchmark = {field: options.pop(field) for field in BENCHMARK_OF_RUN.values() if field in options}
         if benchmark:
             options["benchmark"] = replace(options.get("benchmark", BenchmarkSettings()), **benchmark)
         if options.get("budget") is not None and options.get("stages", USUAL_STAGES) == USUAL_STAGES:

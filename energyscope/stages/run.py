@@ -76,7 +76,8 @@ def run(
         command: how the user called for it, for the record.
         on_open: is called once the model is loaded, with the run's directory and how long each stage will take
             (`energyscope.stages.dry_run.estimated_times`).
-        options: those of the command line, by the names of `energyscope.settings.run.RunSettings`.
+        options: those of the command line with underscores, or the fields of
+            `energyscope.settings.run.RunSettings`; lists may be text with commas.
 
     Raises:
         EnergyscopeError: with what to do; what was finished is kept.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from energyscope.errors import UsageError
+from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.run import RunSettings
 
 
@@ -106,6 +107,26 @@ def test_the_fingerprint_follows_what_is_measured():
     assert base.fingerprint() != RunSettings("gpt2", batch_size=2).fingerprint()
     assert base.fingerprint() != RunSettings("gpt2", sampling="triggered").fingerprint()
     assert base.fingerprint(device="a") != base.fingerprint(device="b")
+
+
+def test_python_takes_what_the_command_line_takes():
+    """GIVEN options named as on the command line, and lists and paths as text THEN settings are the fields'."""
+    given = RunSettings.of(
+        "tiny-gpt2", stages="profile,report", context_length="64,128", window=0.05, root="here",
+        gpu_id=["0"], benchmark_precision="fp32,int8", trials=2,
+    )  # fmt: skip
+    fields = RunSettings(
+        "tiny-gpt2", stages=("profile", "report"), context_lengths=(64, 128), window_s=0.05, root=Path("here"),
+        gpu_id=("0",), benchmark=BenchmarkSettings(precisions=("fp32", "int8"), trials=2),
+    )  # fmt: skip
+    assert given == fields
+
+
+def test_what_should_be_a_number_is_refused_in_one_line():
+    """GIVEN text for numbers THEN it is read, or refused with its option."""
+    assert RunSettings.of("tiny-gpt2", window="0.05", passes="3").window_s == 0.05
+    with pytest.raises(UsageError, match="--passes 'three' is no number"):
+        RunSettings.of("tiny-gpt2", passes="three")
 
 
 def test_an_unknown_option_of_the_api_is_one_line():
