@@ -24,7 +24,7 @@ the module paths: a component's parent is the nearest declared module above it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -36,6 +36,7 @@ Granularity = Literal["coarse", "medium", "fine"]
 Task = Literal["classification", "next-token"]
 
 GROUP = "energyscope.adapters"
+BY_STRUCTURE = "auto"  # the name of an adapter that no package has: see `energyscope.auto`
 SDPA = "torch.nn.functional.scaled_dot_product_attention"  # the attention core of most models
 CACHE_UPDATE = "transformers.cache_utils.Cache.update"  # a layer's new keys and values go into the KV cache
 GRANULARITIES: tuple[Granularity, ...] = ("coarse", "medium", "fine")
@@ -43,8 +44,8 @@ KINDS = frozenset(
     {
         "embedding", "rotary", "norm", "attention", "attention.query", "attention.key", "attention.value",
         "attention.qkv", "attention.output", "attention.core", "attention.cache", "mlp", "mlp.up", "mlp.gate",
-        "mlp.down", "mlp.activation", "router", "experts", "lm_head", "pooler", "classifier", "layer", "model",
-        "other",
+        "mlp.down", "mlp.activation", "mixer", "mixer.projection", "router", "experts", "lm_head",
+        "pooler", "classifier", "layer", "model", "other",
     }
 )  # fmt: skip
 
@@ -54,7 +55,8 @@ class Part:
     """One kind of component and the module path at which a model of the family has it.
 
     ``path`` is dotted, from the model's root; ``{layer}`` in it stands for every layer's index.
-    ``granularity`` is the coarsest one at which the part is measured. ``optional`` parts may be missing.
+    ``granularity`` is the coarsest one at which the part is measured. ``optional`` parts may be missing, or not
+    be called.
     With ``function``, the part is not that module but the calls that it makes of a function, given by its
     dotted path (``torch.nn.functional.scaled_dot_product_attention``).
     """
@@ -176,8 +178,8 @@ def all_adapters() -> list[Adapter]:
     return [load_adapter(name) for name in sorted(registry())]
 
 
-def adapter_for(model_type: str) -> Adapter:
-    """Return the adapter that serves a configuration's ``model_type``.
+def adapter_for(model_type: str, otherwise: Callable[[], Adapter] | None = None) -> Adapter:
+    """Return the adapter that serves a configuration's ``model_type``; where none does, what ``otherwise`` makes.
 
     Raises:
         ModelError: none does, or several do.
@@ -187,6 +189,8 @@ def adapter_for(model_type: str) -> Adapter:
     if len(serving) > 1:
         names = " and ".join(adapter.name for adapter in serving)
         raise ModelError(f"the adapters {names} both serve model type {model_type!r}: uninstall one of them")
+    if not serving and otherwise is not None:
+        return otherwise()
     if not serving:
         known = sorted({kind for adapter in all_adapters() for kind in adapter.model_types})
         raise ModelError(

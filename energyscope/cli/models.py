@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from energyscope.cli.errors import report_errors
+from energyscope.cli.explain import explain_structure
+from energyscope.errors import UsageError
 
 
 @report_errors
-def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List bundled models, short names and adapters."""
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Print how this model's components are found by structure: kind, path, granularity, reason.",
+        ),
+    ] = None,
+    as_adapter: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --explain: write what was found as an adapter, to go on from."),
+    ] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="With --explain: run the model's own Python code.")
+    ] = False,
+) -> None:
+    """List bundled models, short names and adapters.
+
+    With --explain MODEL, print how the components of a model are found that no adapter serves.
+    """
+    if explain is not None:
+        explain_structure(explain, as_adapter, as_json=as_json, trust_remote_code=trust_remote_code)
+    elif as_adapter is not None or trust_remote_code:
+        raise UsageError("--as-adapter and --trust-remote-code require --explain MODEL")
+    else:
+        _list(as_json=as_json)
+
+
+def _list(*, as_json: bool) -> None:
     from energyscope.adapters import all_adapters
     from energyscope.loading import model_names
 
@@ -51,4 +82,5 @@ def _tables(models: list[dict[str, object]], adapters: list[dict[str, object]]) 
     console = Console()
     console.print(names)
     console.print(families)
-    console.print("Any Hugging Face id or local folder of these model types works too.")
+    console.print("Any Hugging Face id or local folder of these model types works too, and of most others:")
+    console.print("their components are found by structure (energyscope models --explain MODEL).")

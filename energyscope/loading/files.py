@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,9 @@ def model_files(source: ModelSource, options: LoadOptions) -> Iterator[ModelFile
         if adapter is None:
             if folder is None:
                 raise ModelError(f"{source.name} has no files to read its model type from")
-            adapter = adapter_for(_model_type(folder))
-        yield ModelFiles(source, folder, adapter, _configuration_of(source, folder, options))
+            adapter = _adapter_of(source, folder, options)
+        config = _configuration_of(source, folder, code=options.trust_remote_code)
+        yield ModelFiles(source, folder, adapter, config)
 
 
 def _folder_of(source: ModelSource, options: LoadOptions) -> Path | None:
@@ -71,8 +73,26 @@ def _hub_folder(source: ModelSource, options: LoadOptions, *, needs_weights: boo
     """Fetch the configuration first: without an adapter, gigabytes of weights would be fetched for nothing."""
     code = options.trust_remote_code
     if source.adapter is None:
-        adapter_for(_model_type(hub.model_folder(source.source, weights=False, code=code)))
+        _adapter_of(source, hub.model_folder(source.source, weights=False, code=code), options)
     return hub.model_folder(source.source, weights=needs_weights, code=code, pickle=options.allow_pickle)
+
+
+def _adapter_of(source: ModelSource, folder: Path, options: LoadOptions) -> Adapter:
+    """Return the adapter of a folder's model type; where there is none, one found by structure."""
+
+    def by_structure() -> Adapter:
+        text = (folder / "config.json").read_text(encoding="utf-8")
+        return _found_by_structure(text, source, folder, options.trust_remote_code)
+
+    return adapter_for(_model_type(folder), by_structure)
+
+
+@lru_cache(maxsize=4)
+def _found_by_structure(text: str, source: ModelSource, folder: Path, code: bool) -> Adapter:  # noqa: ARG001
+    """Build the model without weights and look at it, once for each text of a configuration."""
+    from energyscope.auto import structure_map
+
+    return structure_map(_configuration_of(source, folder, code=code), trust_remote_code=code).adapter
 
 
 def _check_weight_files(folder: Path, *, allow_pickle: bool) -> None:
@@ -87,14 +107,12 @@ def _check_weight_files(folder: Path, *, allow_pickle: bool) -> None:
         )
 
 
-def _configuration_of(source: ModelSource, folder: Path | None, options: LoadOptions) -> Any:
+def _configuration_of(source: ModelSource, folder: Path | None, *, code: bool) -> Any:
     """Return the transformers configuration, from the folder or else from the adapter's checkpoint."""
     from transformers import AutoConfig
 
     if folder is not None:
-        return AutoConfig.from_pretrained(
-            folder, trust_remote_code=options.trust_remote_code, local_files_only=True
-        )
+        return AutoConfig.from_pretrained(folder, trust_remote_code=code, local_files_only=True)
     if source.adapter is None or source.checkpoint is None:
         raise ModelError(f"{source.name} has neither files nor a known configuration")
     shape = copy.deepcopy(dict(source.checkpoint.configuration))  # transformers edits nested values in place
