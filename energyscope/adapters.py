@@ -1,4 +1,4 @@
-"""The adapter contract, and the registry that finds adapters by entry point.
+"""The adapter contract: what a package of another author declares about a family of models.
 
 An adapter says, for one family of models, which modules are which components. It is plain data:
 
@@ -18,24 +18,22 @@ An adapter says, for one family of models, which modules are which components. I
         ),
     )
 
-and is found through the entry-point group ``energyscope.adapters``. The component tree follows from
-the module paths: a component's parent is the nearest declared module above it.
+and is found through the entry-point group ``energyscope.adapters`` (`energyscope.adapter_registry`). The component
+tree follows from the module paths: a component's parent is the nearest declared module above it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
-
-from energyscope.errors import ModelError, UsageError, did_you_mean
 
 Granularity = Literal["coarse", "medium", "fine"]
 Task = Literal["classification", "next-token"]
 
-GROUP = "energyscope.adapters"
+Phase = Literal["prefill", "both"]
+
+ADAPTER_API = 1  # the version of this contract; a package that needs a later one is refused in one line
 BY_STRUCTURE = "auto"  # the name of an adapter that no package has: see `energyscope.auto`
 SDPA = "torch.nn.functional.scaled_dot_product_attention"  # the attention core of most models
 CACHE_UPDATE = "transformers.cache_utils.Cache.update"  # a layer's new keys and values go into the KV cache
@@ -94,7 +92,7 @@ class Adapter:
     ``model_types`` are the ``model_type`` values of the configurations it serves; ``auto_class`` the
     transformers class that loads the model with its head; ``layers`` the path of the list of layers;
     ``dataset`` the default data set for impact (``sst2``, ``wikitext2``); ``phase`` the default of ``--phase``: a
-    forward pass, or a prompt's and the decode steps after it.
+    forward pass, or a prompt's and the decode steps after it. ``api`` is the `ADAPTER_API` that it is written for.
     """
 
     name: str
@@ -104,8 +102,9 @@ class Adapter:
     parts: tuple[Part, ...]
     auto_class: str = "AutoModelForCausalLM"
     dataset: str | None = None
-    phase: Literal["prefill", "both"] = "prefill"
+    phase: Phase = "prefill"
     checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
+    api: int = 1
 
     @property
     def metric(self) -> str:
@@ -118,83 +117,7 @@ class Adapter:
         return tuple(part for part in self.parts if part.granularity in allowed)
 
     def problems(self) -> list[str]:
-        """Return what is wrong with this declaration, a sentence each; empty if nothing is."""
-        problems = [f"unknown kind {part.kind!r} ({part.path})" for part in self.parts if part.kind not in KINDS]
-        names = [part.name for part in self.parts]
-        problems += [f"path declared twice: {name}" for name in sorted({n for n in names if names.count(n) > 1})]
-        functions = {part.function for part in self.parts if part.function}
-        problems += [f"not a function's dotted path: {path!r}" for path in sorted(functions) if "." not in path]
-        if not any(part.kind == "layer" for part in self.parts):
-            problems.append("no part of kind 'layer'")
-        if not self.model_types:
-            problems.append("no model_types")
-        return problems
+        """Return what is wrong with this declaration, a sentence each that begins with the field."""
+        from energyscope.adapter_checks import problems
 
-
-@cache
-def registry() -> Mapping[str, EntryPoint]:
-    """Return the installed adapters by entry-point name, without importing them.
-
-    Raises:
-        ModelError: two packages registered the same name.
-
-    """
-    adapters: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
-        other = adapters.get(point.name)
-        if other is not None and other.value != point.value:
-            raise ModelError(
-                f"two packages register the adapter {point.name!r} ({other.value}, {point.value}): uninstall one"
-            )
-        adapters[point.name] = point
-    return adapters
-
-
-@cache
-def load_adapter(name: str) -> Adapter:
-    """Import one adapter and check it.
-
-    Raises:
-        UsageError: no adapter has this name.
-        ModelError: its module cannot be imported, or what it declares is not valid.
-
-    """
-    points = registry()
-    if name not in points:
-        raise UsageError(f"no adapter is called {name!r}{did_you_mean(name, points)}")
-    try:
-        adapter = points[name].load()
-    except Exception as error:  # another package's import may raise anything
-        raise ModelError(f"the adapter {name!r} ({points[name].value}) cannot be imported: {error}") from error
-    if not isinstance(adapter, Adapter):
-        raise ModelError(f"the adapter {name!r} ({points[name].value}) is not an energyscope.adapters.Adapter")
-    if problems := adapter.problems():
-        raise ModelError(f"the adapter {name!r} is not valid: {'; '.join(problems)}")
-    return adapter
-
-
-def all_adapters() -> list[Adapter]:
-    """Import and return every installed adapter, by name."""
-    return [load_adapter(name) for name in sorted(registry())]
-
-
-def adapter_for(model_type: str, otherwise: Callable[[], Adapter] | None = None) -> Adapter:
-    """Return the adapter that serves a configuration's ``model_type``; where none does, what ``otherwise`` makes.
-
-    Raises:
-        ModelError: none does, or several do.
-
-    """
-    serving = [adapter for adapter in all_adapters() if model_type in adapter.model_types]
-    if len(serving) > 1:
-        names = " and ".join(adapter.name for adapter in serving)
-        raise ModelError(f"the adapters {names} both serve model type {model_type!r}: uninstall one of them")
-    if not serving and otherwise is not None:
-        return otherwise()
-    if not serving:
-        known = sorted({kind for adapter in all_adapters() for kind in adapter.model_types})
-        raise ModelError(
-            f"no adapter serves model type {model_type!r} (known: {', '.join(known)}): "
-            "install a package that has one, or write it in about 30 lines (adapters/README.md)"
-        )
-    return serving[0]
+        return problems(self)

@@ -74,6 +74,14 @@ def serialize(item: Interval | None) -> dict[str, float | None] | None:
     return {"value": item.value, "low": finite(item.low), "high": finite(item.high)}
 
 
+def less(ratio: Interval | None) -> Interval | None:
+    """Return what is saved where so much is taken of what was."""
+    if ratio is None:
+        return None
+    low, high = (None if limit is None else 1 - limit for limit in (ratio.high, ratio.low))
+    return Interval(1 - ratio.value, low, high)
+
+
 def not_negative(item: Interval | None) -> Interval | None:
     """Return a quantity that cannot be negative with limits that are not.
 

@@ -11,7 +11,8 @@ import tiny_models
 import torch
 from torch import Tensor, nn
 
-from energyscope.adapters import Adapter, Granularity, load_adapter
+from energyscope.adapter_registry import load_adapter
+from energyscope.adapters import Adapter, Granularity
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.replay.capture import Capture, capture
 from energyscope.replay.flops import count_work

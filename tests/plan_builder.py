@@ -128,3 +128,24 @@ def build_plan(
     store.update()
     store.write_json(schema.PLAN_JSON, document(PlanRecord(entries or plan_entries(**changes))) or {})
     return load_run(path)
+
+
+def lever_rows(**ratios: tuple[float, float, float]) -> dict[str, Any]:
+    """Return the content of alternatives.json of decode steps, by what is changed: a ratio and its limits."""
+    same = {"phase": "decode", "batch_size": 1, "windows": 5, "quality": "A", "guards": []}
+    rows = [{**same, "what": "base", "value": "base", "ratio": {"value": 1.0, "low": None, "high": None}}]
+    rows += [
+        {**same, "what": what, "value": "3", "ratio": {"value": value, "low": low, "high": high}}
+        for what, (value, low, high) in ratios.items()
+    ]
+    return {"base": {"batch_size": 1, "context_length": 64}, "rows": rows, "skipped": [], "modelled": False}
+
+
+def add_levers(run: Run, with_plan: dict[str, Any], alone: dict[str, Any] | None = None) -> Run:
+    """Write what was measured with a plan applied, and by itself; read the run again."""
+    store = RunStore.open(run.path)
+    run.plan["workloads"][0]["levers"] = with_plan
+    store.write_json(schema.PLAN_JSON, run.plan)
+    if alone is not None:
+        store.write_json(schema.ALTERNATIVES_JSON, alone)
+    return load_run(run.path)

@@ -10,7 +10,8 @@ import torch
 from tiny_models import config, model_class
 from torch import nn
 
-from energyscope.adapters import Part, load_adapter
+from energyscope.adapter_registry import load_adapter
+from energyscope.adapters import Part
 from energyscope.components import ROOT, ComponentTree, component_tree
 from energyscope.errors import ModelError
 from energyscope.functions import FunctionCall

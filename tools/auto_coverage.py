@@ -13,7 +13,7 @@ import argparse
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import transformers
@@ -60,7 +60,9 @@ def architectures(task: AutoTask, only: set[str]) -> Iterator[tuple[str, torch.n
 def counted(name: str, structure: StructureMap) -> Counted:
     components = [item for item in structure.tree.components[1:] if not (item.part and item.part.function)]
     called = 1 - len(structure.missing) / len(components)
-    trouble = "; ".join([structure.calls.failure or "", *structure.adapter.problems()]).strip("; ")
+    trouble = "; ".join(
+        [structure.calls.failure or "", *replace(structure.adapter, name="found").problems()]
+    ).strip("; ")
     return Counted(name, structure.share_named("medium"), structure.share_named(), called, trouble[:120])
 
 

@@ -13,14 +13,18 @@ from typing import Any
 
 from energyscope.accounting import records
 from energyscope.benchmarking.summary import ratio_by_trial
+from energyscope.changes.acceptance import Acceptance
 from energyscope.changes.plan import BASE, Alternative
 from energyscope.intervals import Interval, interval, serialize
+from energyscope.metering.activity import Activity, limited_by, mean_activity
 from energyscope.metering.grades import grade
 from energyscope.metering.interval import Estimate, combine
 from energyscope.reasons import join
 from energyscope.unknown import mean, quotient
 
 Entry = Mapping[str, Any]
+
+UNCHANGED = Interval(1.0, 1.0, 1.0)
 
 
 @dataclass
@@ -36,6 +40,23 @@ class _Windows:
         """The relative deviation of one window that the ticks alone make."""
         return mean([entry["window"].get("timing_share") for entry in self.entries]) or 0.0
 
+    @property
+    def estimate(self) -> Estimate:
+        return combine(self.column("energy_mj"), floor=self.floor)
+
+    @property
+    def energy(self) -> Interval | None:
+        return _interval(self.estimate)
+
+    @property
+    def time_us(self) -> Interval | None:
+        return _interval(combine(self.column("time_us")))
+
+    @property
+    def acceptance(self) -> Acceptance | None:
+        counts = self.setup.get("acceptance")
+        return Acceptance(**counts) if counts else None
+
     def column(self, name: str) -> list[float | None]:
         return [entry["window"][name] for entry in self.entries]
 
@@ -50,8 +71,9 @@ def document(entries: Sequence[Entry]) -> dict[str, Any] | None:
     """Return what alternatives.json holds, of this stage's entries; None where no window was finished.
 
     Energy and static energy are mJ per step (decode) or pass (prefill) of the whole batch, and the ratio is that
-    of joules per token. Intervals hold 95 %; limits are None where there is one window. What was set up and failed
-    later is among the skipped, and has no row.
+    of joules per token. With prompt lookup the step is one that verifies a proposal, and joules per token, tokens
+    per second and the ratio are of all steps by the tokens that they make. Intervals hold 95 %; limits are None
+    where there is one window. What was set up and failed later is among the skipped, and has no row.
     """
     header = next((entry["header"] for entry in entries if "header" in entry), None)
     skipped = [entry["skipped"] for entry in entries if "skipped" in entry]
@@ -94,10 +116,10 @@ def _windows(entries: Sequence[Entry], skipped: set[str]) -> dict[str, _Windows]
 
 
 def _row(windows: _Windows, base: _Windows | None, idle_w: float | None, guards: Iterable[str]) -> dict[str, Any]:
-    alternative, floor = windows.alternative, windows.floor
-    estimate = combine(windows.column("energy_mj"), floor=floor)
-    energy = _interval(estimate)
-    time_us = _interval(combine(windows.column("time_us")))
+    alternative = windows.alternative
+    estimate, energy, time_us = windows.estimate, windows.energy, windows.time_us
+    acceptance = windows.acceptance
+    own_energy, own_time = (base.energy, base.time_us) if base else (None, None)
     raised = {guard for entry in windows.entries for guard in entry.get("guard") or ()} | set(guards)
     quality, reasons = grade(estimate.relative_half_width, estimate.windows, sorted(raised))
     return {
@@ -105,15 +127,50 @@ def _row(windows: _Windows, base: _Windows | None, idle_w: float | None, guards:
         "energy_mj": serialize(energy),
         "static_mj": None if idle_w is None or time_us is None else idle_w * time_us.value / 1e3,
         "time_us": serialize(time_us),
-        "power_w": serialize(_interval(combine(windows.column("power_w"), floor=floor))),
-        "joules_per_token": serialize(energy and energy.scaled(1e-3 / alternative.tokens)),
-        "tokens_per_s": serialize(_rate(time_us, alternative.tokens)),
-        "ratio": serialize(_ratio(windows, base)),
+        "power_w": serialize(_interval(combine(windows.column("power_w"), floor=windows.floor))),
+        "joules_per_token": serialize(_per_token(energy, own_energy, acceptance, 1e-3 / alternative.tokens)),
+        "tokens_per_s": serialize(_rate(_per_token(time_us, own_time, acceptance), alternative.tokens)),
+        "ratio": serialize(_per_token(_ratio(windows, base), UNCHANGED, acceptance)),
         "setup_s": windows.setup.get("setup_s"),
         "windows": estimate.windows,
         "quality": quality,
         "guards": sorted(raised),
         "reasons": join([*reasons, *windows.setup.get("reasons", ())]),
+        **_limits(windows),
+        "acceptance": acceptance and _accepted(acceptance),
+    }
+
+
+def _per_token(
+    step: Interval | None, own: Interval | None, acceptance: Acceptance | None, scale: float = 1.0
+) -> Interval | None:
+    """Return a step's figure for a token; with prompt lookup, steps without a proposal are the base's ``own``."""
+    if step is None or acceptance is None:
+        return step and step.scaled(scale)
+    return own and acceptance.per_token(step, own).scaled(scale)
+
+
+def _accepted(acceptance: Acceptance) -> dict[str, Any]:
+    """Return what the file says of prompt lookup: tokens a step, and how many texts are those without it."""
+    return {
+        "tokens_per_step": serialize(acceptance.tokens_per_step),
+        "proposed_share": acceptance.proposed_share,
+        "texts": acceptance.texts,
+        "new_tokens": sum(acceptance.tokens),
+        "prompt_tokens": acceptance.prompt_tokens,
+        "same": acceptance.same,
+        "largest_gap": acceptance.largest_gap,
+    }
+
+
+def _limits(windows: _Windows) -> dict[str, Any]:
+    """Return whether the power limit slowed the board, and what limits the step; None where unknown."""
+    throttle = records.any_bits(entry.get("throttle") for entry in windows.entries)
+    shares = [entry["window"].get("activity") for entry in windows.entries]
+    activity = mean_activity([Activity(**each) if each else None for each in shares])
+    return {
+        "at_power_limit": None if throttle is None else bool(throttle & records.POWER_CAP),
+        "limited_by": limited_by(activity),
     }
 
 

@@ -21,7 +21,7 @@ from energyscope.workloads.decoding import decode_step, prompt_pass
 KEPT_SHARE = 0.4  # of the memory that is free at first, for the KV caches of all alternatives
 USED_SHARE = 0.9  # of the memory that is free, for one alternative
 
-_Key = tuple[str, int, int, str | None]
+_Key = tuple[str, int, int, str | None, int]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ class Inputs:
                 kv_cache=alternative.kv_cache or "dynamic",
                 evaluation=data.evaluation,
                 seed=data.seed,
+                proposed=alternative.proposed,
             )
         if alternative.batch_size != prompt.batch_size:
             prompt = profile_inputs(
@@ -131,4 +132,5 @@ def does_not_fit(alternative: Alternative, needed: float, free: float) -> str:
 
 
 def _key(alternative: Alternative) -> _Key:
-    return alternative.phase, alternative.batch_size, alternative.context_length, alternative.kv_cache
+    shape = alternative.batch_size, alternative.context_length
+    return alternative.phase, *shape, alternative.kv_cache, alternative.proposed

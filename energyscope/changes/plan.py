@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
+from energyscope.changes.acceptance import LOOKUP
 from energyscope.changes.attention import other_attentions, own_attention
+from energyscope.changes.lookup import why_no_lookup
 from energyscope.kv_cache import CacheKind
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
-from energyscope.workloads import Workload, position_limit
+from energyscope.workloads import Evaluation, Workload, position_limit
 from energyscope.workloads.decoding import can_generate, check_context, default_context
 
 Phase = Literal["prefill", "decode"]
@@ -25,7 +27,9 @@ BASE = "base"
 BATCH_SIZES = {"cuda": (1, 4, 16, 64), "cpu": (1, 4, 16)}
 CONTEXT_LENGTHS = (128, 1024, 8192)
 FEWEST_CONTEXTS = 2  # beside the run's own; a line through fewer says little
+PROPOSED = (3, 7)  # tokens that prompt lookup proposes a step: 4 and 8 rows
 NOTES = (reason("static-cache-of-context"), reason("compile-default-mode"))
+LOOKUP_NOTE = reason("lookup-on-this-data")
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Alternative:
     """The whole model's step in one setting; ``what`` is changed from the run's own, to ``value``.
 
     ``context_length`` of a decode step is the tokens in its KV cache, of a prefill those of each prompt.
-    ``kv_cache`` is None where the model keeps none.
+    ``kv_cache`` is None where the model keeps none. A step verifies ``proposed`` tokens beside its own.
     """
 
     what: str
@@ -44,6 +48,7 @@ class Alternative:
     execution: Execution
     kv_cache: CacheKind | None
     attention: str
+    proposed: int = 0
 
     @property
     def key(self) -> str:
@@ -52,7 +57,7 @@ class Alternative:
 
     @property
     def tokens(self) -> int:
-        """The tokens of one step (decode: one of each sequence) or pass (all prompts')."""
+        """The tokens of one step (decode: one of each sequence, and none proposed) or pass (all prompts')."""
         return self.batch_size * (1 if self.phase == "decode" else self.context_length)
 
 
@@ -61,12 +66,14 @@ class Limits:
     """What bounds the choice: the model's positions, its device, and what it can be switched to there.
 
     ``on_one_device`` means all of the model. ``attentions`` are implementations beside the model's own.
+    ``no_lookup`` says why prompt lookup cannot be judged (None: it can).
     """
 
     positions: int
     device: str
     on_one_device: bool
     attentions: tuple[str, ...]
+    no_lookup: Reason | None = None
 
 
 def bases(
@@ -109,10 +116,11 @@ def bases(
     return [decode, prefill]
 
 
-def limits(loaded: LoadedModel) -> Limits:
-    """Return the limits of a loaded model."""
+def limits(loaded: LoadedModel, evaluation: Evaluation | None) -> Limits:
+    """Return the limits of a loaded model with this data."""
     on_one_device = len(loaded.devices) == 1 and not loaded.offloaded
-    return Limits(position_limit(loaded), loaded.device.type, on_one_device, other_attentions(loaded))
+    attentions, no_lookup = other_attentions(loaded), why_no_lookup(loaded, evaluation)
+    return Limits(position_limit(loaded), loaded.device.type, on_one_device, attentions, no_lookup)
 
 
 def header(
@@ -120,7 +128,7 @@ def header(
 ) -> dict[str, Any]:
     """Return what alternatives.json needs beside the windows, as plain data."""
     first, prefill = own[0], own[-1]
-    decodes = first.phase == "decode"
+    decodes, looked_up = first.phase == "decode", any(alternative.proposed for alternative in chosen)
     return {
         "base": {
             "precision": precision,
@@ -132,7 +140,7 @@ def header(
             "prompt_tokens": prefill.context_length,
         },
         "modelled": modelled,
-        "notes": list(NOTES) if decodes else [],
+        "notes": [*(NOTES if decodes else ()), *([LOOKUP_NOTE] if looked_up else [])],
         "planned": [{"key": alternative.key, "setting": asdict(alternative)} for alternative in (*own, *chosen)],
     }
 
@@ -142,7 +150,8 @@ def choose(
 ) -> tuple[list[Alternative], list[tuple[Alternative, Reason]]]:
     """Return the alternatives to the run's own setting of each phase, the most telling first, and those left out.
 
-    Compiling takes longest to set up, so it comes last. Without sizes or lengths, the usual ones are taken.
+    What takes long to set up comes last: texts with prompt lookup, then compiling. Without sizes or lengths, the
+    usual ones are taken.
     """
     sizes = batch_sizes or BATCH_SIZES[limits.device]
     possible: list[Alternative] = []
@@ -154,7 +163,11 @@ def choose(
                 possible.append(alternative)
             else:
                 left_out.append((alternative, why_not))
-    return sorted(possible, key=lambda alternative: alternative.execution == "torch-compile"), left_out
+    return sorted(possible, key=_slowness), left_out
+
+
+def _slowness(alternative: Alternative) -> tuple[bool, bool]:
+    return alternative.execution == "torch-compile", alternative.what == LOOKUP
 
 
 def _of_phase(
@@ -171,6 +184,8 @@ def _of_phase(
         yield replace(base, what="kv_cache", value=other, kv_cache=other)
         for length in sorted(set(lengths) - {base.context_length}):
             yield replace(base, what="context_length", value=str(length), context_length=length)
+        for number in PROPOSED:
+            yield replace(base, what=LOOKUP, value=str(number), proposed=number)
     for attention in limits.attentions:
         yield replace(base, what="attention", value=attention, attention=attention)
 
@@ -192,6 +207,8 @@ def _impossible(alternative: Alternative, limits: Limits) -> Reason | None:
     """Return why the setting itself is not possible; None if it is."""
     if alternative.what == "context_length" and alternative.context_length >= limits.positions:
         return reason("context-beyond-positions", positions=limits.positions)
+    if alternative.what == LOOKUP:
+        return _no_lookup(alternative, limits)
     if alternative.what != "execution" or alternative.execution == "eager":
         return None
     if not limits.on_one_device:
@@ -200,3 +217,11 @@ def _impossible(alternative: Alternative, limits: Limits) -> Reason | None:
         return reason("cuda-graph-needs-gpu") if limits.device != "cuda" else None
     compiles_prefill = alternative.phase == "prefill" and alternative.kv_cache is not None
     return reason("compiles-decode-only") if compiles_prefill else None
+
+
+def _no_lookup(alternative: Alternative, limits: Limits) -> Reason | None:
+    if alternative.batch_size > 1:
+        return reason("lookup-of-one-sequence")
+    if alternative.context_length <= alternative.proposed:
+        return reason("lookup-little-context", tokens=alternative.context_length)
+    return limits.no_lookup

@@ -11,10 +11,12 @@ from functools import partial
 import torch
 
 from energyscope.benchmarking.memory import release
+from energyscope.changes import lookup
+from energyscope.changes.acceptance import Acceptance
 from energyscope.changes.attention import switched_attention
 from energyscope.changes.compiling import Compiled, expected_seconds, no_recompiling, reset_compiler
 from energyscope.changes.inputs import Inputs, StepData
-from energyscope.changes.plan import Alternative
+from energyscope.changes.plan import BASE, Alternative
 from energyscope.loading import LoadedModel
 from energyscope.metering.ticks import Calls
 from energyscope.replay.calls import Call, no_garbage_collection
@@ -33,13 +35,15 @@ class Prepared:
     """How long an alternative takes (s).
 
     ``setup_s`` is the capture of a graph or the compilation, None where there is none; ``again_s`` what has to be
-    repeated before each window; ``call_s`` one step. ``reasons`` are notes for its row.
+    repeated before each window; ``call_s`` one step. ``reasons`` are notes for its row, and ``acceptance`` is what
+    prompt lookup gets accepted.
     """
 
     setup_s: float | None
     again_s: float
     call_s: float
     reasons: tuple[str, ...] = ()
+    acceptance: Acceptance | None = None
 
 
 class AlternativeRunner:
@@ -49,7 +53,9 @@ class AlternativeRunner:
         self.loaded = loaded
         self._inputs = Inputs(loaded, data)
         self._compiled: dict[str, Compiled] = {}
+        self._lookup = lookup.PromptLookup(loaded, data.evaluation)
         self._tokens_per_s = 0.0  # at which caches are filled, the fastest so far
+        self._step_s = 0.0  # of decoding, in the run's own setting
 
     def prepare(self, alternative: Alternative) -> Prepared:
         """Set an alternative up once: tokens, filled cache, graph or compiled code.
@@ -69,16 +75,26 @@ class AlternativeRunner:
         with switched_attention(self.loaded.model, alternative.attention), self._current():
             setup_s = self._set_up(alternative, workload)
             call_s = self._call_seconds(alternative, workload)
+            acceptance = (
+                self._lookup.accepted(alternative.proposed, alternative.context_length)
+                if alternative.proposed
+                else None
+            )
+        if alternative.what == BASE and alternative.phase == "decode":
+            self._step_s = call_s
         compiled = self._compiled.get(alternative.key)
-        return Prepared(setup_s, again_s, call_s, tuple(compiled.notes) if compiled else ())
+        return Prepared(setup_s, again_s, call_s, tuple(compiled.notes) if compiled else (), acceptance)
 
     def expected_seconds(self, alternative: Alternative) -> float:
-        """Return about how long setting up takes (s): compiling, or filling a cache at the pace so far."""
+        """Return about how long setting up takes (s): compiling, writing texts, or filling a cache."""
         if alternative.execution == "torch-compile":
             return expected_seconds(self.loaded)
+        texts_s = 0.0
+        if alternative.proposed:
+            texts_s = lookup.expected_seconds(self._step_s, first=not self._lookup.begun)
         if not self._tokens_per_s or alternative in self._inputs:
-            return 0.0
-        return alternative.batch_size * alternative.context_length / self._tokens_per_s
+            return texts_s
+        return texts_s + alternative.batch_size * alternative.context_length / self._tokens_per_s
 
     def _learn_rate(self, alternative: Alternative, filled_s: float) -> None:
         """Note how fast caches are filled; the first filling also loads kernels, so a short one is done again."""

@@ -94,11 +94,34 @@ def winner(run: Run) -> Change | None:
     return min(saving, key=lambda change: change.energy.value, default=None)
 
 
-def levers(run: Run) -> list[Change]:
+@dataclass(frozen=True)
+class Lever:
+    """What a change does once a plan is applied, and what it does without one (None: not measured in this run)."""
+
+    change: Change
+    alone: Change | None
+
+    @property
+    def dropped(self) -> bool:
+        """Whether it saves energy alone and is not shown to with the plan."""
+        return self.alone is not None and self.alone.verdict == "saves" and self.change.verdict != "saves"
+
+
+def levers(run: Run) -> list[Lever]:
     """Return what was measured with the plan of the first workload applied, the largest saving first."""
     workloads: list[Row] = (run.plan or {}).get("workloads") or []
-    measured = _alternatives(run, (workloads[0].get("levers") if workloads else None) or {})
-    return sorted(measured, key=lambda change: (change.verdict == "unclear", change.energy.value))
+    document: Row = (workloads[0].get("levers") if workloads else None) or {}
+    without: Row = run.alternatives or {}
+    same = without.get("base") == document.get("base")
+    alone = {_key(change): change for change in _alternatives(run, without)} if same else {}
+    measured = sorted(
+        _alternatives(run, document), key=lambda change: (change.verdict == "unclear", change.energy.value)
+    )
+    return [Lever(change, alone.get(_key(change))) for change in measured]
+
+
+def _key(change: Change) -> tuple[str, str, str]:
+    return change.phase, change.what, change.value
 
 
 def _alternatives(run: Run, document: Mapping[str, Any]) -> Iterator[Change]:
@@ -114,12 +137,19 @@ def _alternatives(run: Run, document: Mapping[str, Any]) -> Iterator[Change]:
             value=str(row.get("value")),
             phase=str(row.get("phase")),
             energy=energy,
-            time=_ratio(from_entry(row.get("time_us")), from_entry(base.get("time_us"))),
+            time=_time(row, base),
             grade=_worse(row.get("quality"), base.get("quality")),
             modelled=bool(document.get("modelled", run.modelled)),
             setup_s=finite(row.get("setup_s")),
             disturbed=any(_disturbed(setting, setting.get("guards", True)) for setting in (row, base)),
         )
+
+
+def _time(row: Row, base: Row) -> Interval | None:
+    """Return the ratio of a step's time; of a token's, where a step makes several of one sequence."""
+    if row.get("acceptance"):
+        return _ratio(from_entry(base.get("tokens_per_s")), from_entry(row.get("tokens_per_s")))
+    return _ratio(from_entry(row.get("time_us")), from_entry(base.get("time_us")))
 
 
 def _disturbed(row: Row, guards: object) -> bool:

@@ -20,7 +20,8 @@ from energyscope.settings.fields import select_settings, settings_of
 from energyscope.settings.run import HOW, ONE_EXECUTION, RunSettings
 
 OF_RUN = (
-    "weights", "execution", "device", "gpu_id", "whole_gpu", "trust_remote_code", "meter", "watts", "data",
+    "weights", "execution", "device", "gpu_id", "whole_gpu", "trust_remote_code", "adapter", "meter", "watts",
+    "data",
     "text_column", "label_column", "max_examples", "stride", "seed", "name", "root",
 )  # fmt: skip
 

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from energyscope import bundled
+from energyscope.adapter_registry import installed
+from energyscope.adapter_states import AdapterState, states
 from energyscope.cli.errors import report_errors
 from energyscope.cli.explain import explain_structure
 from energyscope.errors import UsageError
 
+Item = Mapping[str, Any]
+
 
 @report_errors
 def command(
+    check: Annotated[
+        bool, typer.Option("--check", help="Import every adapter anew, each in its own process.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     explain: Annotated[
         str | None,
@@ -40,47 +49,66 @@ def command(
     elif as_adapter is not None or trust_remote_code:
         raise UsageError("--as-adapter and --trust-remote-code require --explain MODEL")
     else:
-        _list(as_json=as_json)
+        _list(check=check, as_json=as_json)
 
 
-def _list(*, as_json: bool) -> None:
-    from energyscope.adapters import all_adapters
-    from energyscope.loading import model_names
-
-    models: list[dict[str, object]] = [
-        {"name": name, "kind": model.kind, "source": model.source, "adapter": model.adapter and model.adapter.name}
-        for name, model in model_names().items()
-    ]
-    adapters: list[dict[str, object]] = [
+def _list(*, check: bool, as_json: bool) -> None:
+    entries, known = installed(), states(again=check)
+    adapters = [
         {
-            "name": adapter.name,
-            "model_types": list(adapter.model_types),
-            "task": adapter.task,
-            "metric": adapter.metric,
+            "name": name,
+            "package": entry.package,
+            "version": entry.version,
+            "names_taken_from": list(entry.rivals),
+            "model_types": list(known[name].model_types),
+            "task": known[name].task,
+            "metric": known[name].metric,
+            "problem": known[name].problem,
+            "import_s": known[name].seconds,
         }
-        for adapter in all_adapters()
+        for name, entry in entries.items()
     ]
+    models = _models(known)
     if as_json:
         typer.echo(json.dumps({"models": models, "adapters": adapters}, indent=1))
         return
     _tables(models, adapters)
 
 
-def _tables(models: list[dict[str, object]], adapters: list[dict[str, object]]) -> None:
+def _models(known: Mapping[str, AdapterState]) -> list[Item]:
+    """Return the models that a name stands for: of two adapters with one name, the first has it."""
+    models: dict[str, Item] = {
+        name: {"name": name, "kind": "bundled", "source": f"bundled:{name}", "adapter": None}
+        for name in bundled.MODELS
+    }
+    for adapter, state in known.items():
+        for name, hub_id in state.models.items():
+            models.setdefault(name, {"name": name, "kind": "checkpoint", "source": hub_id, "adapter": adapter})
+    return list(models.values())
+
+
+def _tables(models: Sequence[Item], adapters: Sequence[Item]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     names = Table("model", "where its weights are", title="Models", title_justify="left")
     for model in models:
         where = "in this package" if model["kind"] == "bundled" else f"Hugging Face hub: {model['source']}"
-        names.add_row(str(model["name"]), where)
-    families = Table("adapter", "model types", "task", "metric", title="Adapters", title_justify="left")
+        names.add_row(model["name"], where)
+    families = Table("adapter", "model types", "task", "package", title="Adapters", title_justify="left")
     for adapter in adapters:
-        types = adapter["model_types"]
-        words = ", ".join(types) if isinstance(types, list) else ""
-        families.add_row(str(adapter["name"]), words, str(adapter["task"]), str(adapter["metric"]))
+        types, task = ", ".join(adapter["model_types"]), adapter["task"] or ""
+        families.add_row(
+            adapter["name"], types or "none: see below", task, f"{adapter['package']} {adapter['version']}"
+        )
     console = Console()
     console.print(names)
     console.print(families)
+    for adapter in adapters:
+        if adapter["problem"]:
+            console.print(f"{adapter['name']}: {adapter['problem']}", markup=False, highlight=False)
+        if adapter["names_taken_from"] and not adapter["problem"]:
+            others = " and ".join(adapter["names_taken_from"])
+            console.print(f"{adapter['name']}: of {others} not used: that name is energyscope's own", markup=False)
     console.print("Any Hugging Face id or local folder of these model types works too, and of most others:")
     console.print("their components are found by structure (energyscope models --explain MODEL).")

@@ -20,19 +20,20 @@ from energyscope.settings.run import MOST_USED, RunSettings
 OF_RUN = (
     "budget", "objective", "workloads", "levers", "plan_precisions", "precision", "weights", "phase", "batch_size",
     "sequence_length", "context_lengths", "kv_cache", "execution", "skip_modules", "data", "name", "device",
-    "gpu_id", "whole_gpu", "trust_remote_code", "meter", "watts", "passes", "target_interval", "window_s", "seed",
-    "text_column", "label_column", "max_examples", "stride", "root", "export",
+    "gpu_id", "whole_gpu", "trust_remote_code", "adapter", "meter", "watts", "passes", "target_interval",
+    "window_s", "seed", "text_column", "label_column", "max_examples", "stride", "root", "export",
+    "export_format",
 )  # fmt: skip
-_HERE = frozenset({"name", "root", "export"})  # what a run does not hand on
+_HERE = frozenset({"name", "root", "export", "export_format"})  # what a run does not hand on
 
 
 def _settings(model: str, values: Mapping[str, Any], given: Collection[str]) -> RunSettings:
     """Return the settings of a run that is a plan and nothing else; a RUN gives what was not named."""
-    from energyscope.loading import model_names
+    from energyscope.loading import named_model
     from energyscope.runs.schema import RUN_FILE
     from energyscope.runs.store import read_document
 
-    places = [] if model in model_names() else [Path(model), values["root"] / model]
+    places = [] if named_model(model) else [Path(model), values["root"] / model]
     path = next((place for place in places if (place / RUN_FILE).is_file()), None)
     if path is None:
         return RunSettings.of(model, **values, stages=("plan", "report"))
@@ -93,7 +94,7 @@ def planned(settings: RunSettings, *, quiet: bool, as_json: bool) -> None:
         typer.echo(path_text(run.path))
     else:
         if run.plan:
-            draw(lambda width: terminal.table_of(run, "plan").rich(width), console)
+            draw(lambda width: terminal.plan_of(run, width), console)
         draw(lambda width: terminal.answer_of(run, width), console)
     document = run.plan or {}
     if any(workload["verdict"] == "over budget" for workload in document.get("workloads", ())):

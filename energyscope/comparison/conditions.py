@@ -50,10 +50,11 @@ _VARIED = (
     ("settings.double_quant", "double quantization", _EVERY),
     ("model.quantization.compute_dtype", "compute dtype", _EVERY),
     ("settings.skip_modules", "skipped modules", _EVERY),
+    ("settings.adapter", "adapter", _PASSES),
     ("settings.device_map", "device map", _EVERY),
     ("settings.tensor_parallel", "tensor parallel", _EVERY),
 )
-_UNASKED = frozenset({"settings.double_quant", "settings.skip_modules", "settings.device_map",
+_UNASKED = frozenset({"settings.double_quant", "settings.skip_modules", "settings.adapter", "settings.device_map",
                       "settings.tensor_parallel"})  # fmt: skip
 _UNFINISHED = {"interrupted", "failed", "running", "not begun"}
 

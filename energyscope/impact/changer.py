@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import torch
 from torch import Tensor, nn
 
 from energyscope.adapters import Task
@@ -18,7 +19,7 @@ from energyscope.impact.plan import ChangedPart, Intervention
 from energyscope.impact.predictions import Reference, attention_mask
 from energyscope.impact.quantizing import Quantization, quantization
 from energyscope.impact.quantizing.matrices import shared_weights
-from energyscope.impact.removal import Mean, removal
+from energyscope.impact.removal import BY_INPUT, Mean, removal
 from energyscope.impact.reuse import LayerStarts
 from energyscope.impact.upstream_check import UpstreamCheck
 from energyscope.reasons import Reason, join, reason
@@ -30,6 +31,14 @@ TASK_METRICS: dict[Task, tuple[str, ...]] = {
     ),
     "next-token": ("kl", "js", "loss_difference", "perplexity_difference", "top1_agreement", "logit_difference"),
 }  # fmt: skip
+UNREACHED = reason("model-output-unchanged")
+UNCHANGED = {  # why a method leaves a component's own output as it is
+    "zero": "output-zero-already",
+    "mean": "output-constant",
+    "resample": "output-same-for-all",
+    "skip": "input-passed-on",
+    **dict.fromkeys(QUANTIZATIONS, "weights-exact"),
+}
 
 
 class Alteration(Protocol):
@@ -50,6 +59,7 @@ class Measurement:
     refused: Reason | None = None
     notes: tuple[Reason, ...] = ()
     altered_before: list[str] = field(default_factory=list)
+    reached: bool = False  # whether any bit of the model's output differs
     by_batch: dict[int, Outcomes] = field(default_factory=dict)
 
     def outcomes(self, sizes: Sequence[int]) -> Outcomes | None:
@@ -71,8 +81,11 @@ class Measurement:
         for target, effect in zip(self.intervention.targets, self.effects, strict=True):
             why = effect.why_invalid()
             if why is not None:
+                why = reason(UNCHANGED[self.intervention.method]) if why == "output-unchanged" else why
                 alone = len(self.effects) == 1
                 return why if alone else reason("of-component", component=target.part.name, why=why)
+        if self.by_batch and not self.reached:
+            return UNREACHED
         bad = sum(outcomes.non_finite() for outcomes in self.by_batch.values())
         if bad:
             return reason("changed-model-not-finite", bad=bad, of=sum(map(len, self.by_batch.values())))
@@ -87,7 +100,7 @@ class Changer:
         model: nn.Module,
         reference: Reference,
         starts: LayerStarts,
-        means: Mapping[str, Mean],
+        means: Mapping[str, Sequence[Mean]],
         witness: UpstreamCheck,
         proof_batch: int = 0,
     ) -> None:
@@ -140,6 +153,7 @@ class Changer:
             self._proof(measurement, index),
         ):
             changed = self.reference.run(index)
+        measurement.reached = measurement.reached or not torch.equal(original, changed)
         measurement.by_batch[index] = self.reference.compare(index, original, changed)
 
     def _alteration(self, target: ChangedPart, method: str) -> Alteration | Reason:
@@ -149,7 +163,9 @@ class Changer:
             len(batch["input_ids"]) < 2 for batch in self.reference.evaluation.batches
         ):
             return reason("one-example-batch")
-        return removal(target.part.module, method, self.means[target.part.name], target.features)
+        part = target.part
+        by_input = part.kind in BY_INPUT
+        return removal(part.module, method, self.means[part.name], target.features, by_input=by_input)
 
     @contextmanager
     def _changed(self, measurement: Measurement, index: int) -> Iterator[None]:

@@ -1,13 +1,13 @@
-"""A component's output: its features by position, and how far a change moves them.
+"""What a component returns: its features by position, and how far a change moves them.
 
-Where a module returns several things, the first tensor counts.
+Features are all floating-point tensors of two dimensions or more, in whatever tuples, lists, mappings and model
+outputs they lie. Several are taken as one vector.
 """
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from energyscope.functions import FunctionCall
 from energyscope.reasons import Reason, reason
+from energyscope.replay.tensors import mapped, tensors_in
 
 PIECE = 2**24  # elements that are widened to int64 at once
 WIDENED = 2**23  # elements that an accelerator widens to float32 or float64 at once: 64 MiB for a temporary
@@ -27,7 +28,7 @@ class Effect:
     """How far a change moves the component's own output, added up over all batches.
 
     For a module that is called several times, the original output of a later call is what the module made
-    of inputs that the earlier ones had changed.
+    of inputs that the earlier ones had changed. ``calls`` counts every tensor of each call.
     """
 
     calls: int = 0
@@ -37,7 +38,7 @@ class Effect:
     _resolution: float = 0.0
 
     def add(self, original: Tensor, changed: Tensor, weights: Tensor) -> None:
-        """Count one call; ``weights`` says how often each position counts (see `position_weights`)."""
+        """Count one tensor of a call; ``weights`` says how often each position counts (see `position_weights`)."""
         self.calls += 1
         self._resolution = max(self._resolution, torch.finfo(original.dtype).eps)
         before, after, counts = as_rows(original), as_rows(changed), row_weights(original, weights)
@@ -95,9 +96,9 @@ def as_returned(module: nn.Module, changed: Tensor, original: Tensor) -> Tensor:
 def position_weights(tensor: Tensor, mask: Tensor) -> Tensor:
     """Return how often each position of an output counts, with as many dimensions as it (the last is 1).
 
-    Outputs of shape (B, S, ...) and (B * S, features) count where ``mask`` (B, S) has no padding; an output
-    (1, S, ...) that serves all examples counts at each position as often as examples have one there; all
-    others, such as a pooled (B, features), count fully.
+    Outputs of shape (B, S, ...), (B, heads, S, features) and (B * S, features) count where ``mask`` (B, S) has no
+    padding; an output (1, S, ...) that serves all examples counts at each position as often as examples have one
+    there; all others, such as a pooled (B, features), count fully.
     """
     batch, length = mask.shape
     lead = tuple(tensor.shape[:-1])
@@ -108,9 +109,19 @@ def position_weights(tensor: Tensor, mask: Tensor) -> Tensor:
         weights = numbers.sum(0, keepdim=True)
     elif lead == (batch * length,):
         weights = numbers.flatten()
+    elif lead[:1] + lead[2:3] == (batch, length):
+        weights = numbers.unsqueeze(1)
     else:
         weights = torch.ones(lead[:1], device=tensor.device)
     return weights.reshape(weights.shape + (1,) * (tensor.dim() - weights.dim()))
+
+
+def compared(module: nn.Module, before: Any, after: Any, mask: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield the exchanged tensors of a component's output, before and after a change, and their weights."""
+    for old, new in zip(features_of(before), features_of(after), strict=True):
+        if old is not new:
+            features = positions_first(module, old)
+            yield features, positions_first(module, new), position_weights(features, mask)
 
 
 def as_rows(tensor: Tensor) -> Tensor:
@@ -134,37 +145,31 @@ def pieces(rows: Tensor, host_elements: int = HOST_WIDENED) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, max(1, len(rows)), step))
 
 
+def features_of(output: Any) -> list[Tensor]:
+    """Return the tensors of features in a module's output, in their order, each once."""
+    tensors = {id(tensor): tensor for tensor in tensors_in(output)}
+    return [tensor for tensor in tensors.values() if tensor.is_floating_point() and tensor.dim() > 1]
+
+
 def first_tensor(output: Any) -> Tensor | None:
-    """Return a module's output if it is a tensor, else the first tensor in the tuple, list or mapping."""
-    return next((item for item in _items(output) if isinstance(item, Tensor)), None)
+    """Return a module's output if it is a tensor, else the first tensor in it."""
+    return next(tensors_in(output), None)
 
 
-def tensors_of(output: Any) -> list[Tensor]:
-    """Return the tensors that stand directly in a module's output."""
-    return [item for item in _items(output) if isinstance(item, Tensor)]
+def exchanged(output: Any, before: Sequence[Tensor], after: Sequence[Tensor]) -> Any:
+    """Return the output with some of its tensors exchanged; containers keep their type and their other items."""
+    changed = {id(old): new for old, new in zip(before, after, strict=True)}
+    return mapped(output, lambda tensor: changed.get(id(tensor), tensor))
 
 
 def with_first_tensor(output: Any, changed: Tensor) -> Any:
-    """Return the output with its first tensor exchanged; the container keeps its type and its other items."""
-    if isinstance(output, Tensor):
-        return changed
-    if isinstance(output, Mapping):
-        copied: Any = copy.copy(output)
-        copied[next(key for key, item in output.items() if isinstance(item, Tensor))] = changed
-        return copied
-    place = next(index for index, item in enumerate(output) if isinstance(item, Tensor))
-    items = [changed if index == place else item for index, item in enumerate(output)]
-    return type(output)(*items) if hasattr(output, "_fields") else type(output)(items)
+    """Return the output with its first tensor exchanged."""
+    return exchanged(output, [next(tensors_in(output))], [changed])
 
 
-def _items(output: Any) -> Iterable[Any]:
-    if isinstance(output, Mapping):
-        return output.values()
-    return output if isinstance(output, tuple | list) else (output,)
-
-
-def unsuitable(tensor: Tensor | None) -> Reason:
-    """Return why an output, None without a tensor, has no features to change."""
+def unsuitable(output: Any) -> Reason:
+    """Return why an output has no features to change."""
+    tensor = first_tensor(output)
     if tensor is None:
         return reason("output-without-tensor")
     return reason("output-without-features", dtype=tensor.dtype, dimensions=tensor.dim())

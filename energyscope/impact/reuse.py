@@ -24,8 +24,9 @@ from torch import Tensor, nn
 
 from energyscope.components import ComponentTree
 from energyscope.functions import FunctionCall, exchanged_forward
-from energyscope.impact.outputs import first_tensor, tensors_of, with_first_tensor
+from energyscope.impact.outputs import first_tensor, with_first_tensor
 from energyscope.reasons import Reason, reason
+from energyscope.replay.tensors import tensors_in
 
 
 @dataclass
@@ -157,7 +158,7 @@ def _why_not(calls: _LayerCalls, layers: int) -> Reason | None:
     """Return why a pass cannot begin at a layer, None where it can."""
     if calls.numbers != list(range(layers)):
         return reason("layers-not-in-order")
-    if any(len(tensors_of(output)) != 1 for output in calls.outputs):
+    if any(len(list(tensors_in(output))) != 1 for output in calls.outputs):
         return reason("layers-return-several")
     passed_on = zip(calls.outputs, calls.inputs[1:], strict=False)
     if any(first_tensor(output) is not hidden for output, hidden in passed_on):

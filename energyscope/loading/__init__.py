@@ -13,19 +13,20 @@ if TYPE_CHECKING:
     from energyscope.loading.options import PRECISIONS, check_precision
     from energyscope.loading.precision_support import VARIANTS, unsupported
     from energyscope.loading.sizes import parameter_count, weight_bytes
-    from energyscope.loading.sources import ModelSource, find_model, model_names
+    from energyscope.loading.sources import ModelSource, find_model, model_names, named_model
     from energyscope.loading.variants import Variant, estimated_bytes, load_variant
 
 __all__ = [
     "PRECISIONS", "VARIANTS", "LoadedModel", "ModelSource", "Variant", "check_precision", "estimated_bytes",
-    "find_model", "load_model", "load_variant", "model_names", "parameter_count", "unsupported", "weight_bytes",
+    "find_model", "load_model", "load_variant", "model_names", "named_model", "parameter_count", "unsupported",
+    "weight_bytes",
 ]  # fmt: skip
 
 _MODULES = {
     "model": {"LoadedModel", "load_model"},
     "options": {"PRECISIONS", "check_precision"},
     "sizes": {"parameter_count", "weight_bytes"},
-    "sources": {"ModelSource", "find_model", "model_names"},
+    "sources": {"ModelSource", "find_model", "model_names", "named_model"},
     "precision_support": {"VARIANTS", "unsupported"},
     "variants": {"Variant", "estimated_bytes", "load_variant"},
 }

@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from energyscope import bundled
-from energyscope.adapters import Adapter, adapter_for
+from energyscope.adapter_registry import adapter_for
+from energyscope.adapters import Adapter
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import first_line, no_memory_left
 from energyscope.loading import hub, tensor_parallel
@@ -20,6 +20,8 @@ from energyscope.loading.libraries import silence_libraries
 from energyscope.loading.options import LoadOptions
 from energyscope.loading.sources import ModelSource
 from energyscope.reasons import Reason, reason
+
+_FOUND: dict[str, Adapter] = {}  # by structure, for each configuration
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,38 @@ def model_files(source: ModelSource, options: LoadOptions) -> Iterator[ModelFile
     silence_libraries()
     with one_line_errors(source.name, options):
         folder = _folder_of(source, options)
-        adapter = source.adapter
-        if adapter is None:
-            if folder is None:
-                raise ModelError(f"{source.name} has no files to read its model type from")
-            adapter = _adapter_of(source, folder, options)
+        adapter = _adapter_of(source, folder, options)
         config = _configuration_of(source, folder, code=options.trust_remote_code)
         yield ModelFiles(source, folder, adapter, config)
+
+
+def _adapter_of(source: ModelSource, folder: Path | None, options: LoadOptions) -> Adapter:
+    """Return the adapter that was asked for, that a short name came with, or that serves the model."""
+
+    def by_structure() -> Adapter:
+        return _found_by_structure(source, folder, code=options.trust_remote_code)
+
+    if source.adapter is not None:
+        known = source.adapter.model_types[0]
+        return (
+            source.adapter
+            if options.adapter is None
+            else adapter_for(known, name=options.adapter, otherwise=by_structure)
+        )
+    if folder is None:
+        raise ModelError(f"{source.name} has no files to read its model type from")
+    return adapter_for(*_model_type(folder), name=options.adapter, otherwise=by_structure)
+
+
+def _found_by_structure(source: ModelSource, folder: Path | None, *, code: bool) -> Adapter:
+    """Build the model without weights and look at it, once for each configuration."""
+    from energyscope.auto import structure_map
+
+    config = _configuration_of(source, folder, code=code)
+    key = f"{config.to_dict()} {code}"
+    if key not in _FOUND:
+        _FOUND[key] = structure_map(config, trust_remote_code=code).adapter
+    return _FOUND[key]
 
 
 def _folder_of(source: ModelSource, options: LoadOptions) -> Path | None:
@@ -75,24 +102,6 @@ def _hub_folder(source: ModelSource, options: LoadOptions, *, needs_weights: boo
     if source.adapter is None:
         _adapter_of(source, hub.model_folder(source.source, weights=False, code=code), options)
     return hub.model_folder(source.source, weights=needs_weights, code=code, pickle=options.allow_pickle)
-
-
-def _adapter_of(source: ModelSource, folder: Path, options: LoadOptions) -> Adapter:
-    """Return the adapter of a folder's model type; where there is none, one found by structure."""
-
-    def by_structure() -> Adapter:
-        text = (folder / "config.json").read_text(encoding="utf-8")
-        return _found_by_structure(text, source, folder, options.trust_remote_code)
-
-    return adapter_for(_model_type(folder), by_structure)
-
-
-@lru_cache(maxsize=4)
-def _found_by_structure(text: str, source: ModelSource, folder: Path, code: bool) -> Adapter:  # noqa: ARG001
-    """Build the model without weights and look at it, once for each text of a configuration."""
-    from energyscope.auto import structure_map
-
-    return structure_map(_configuration_of(source, folder, code=code), trust_remote_code=code).adapter
 
 
 def _check_weight_files(folder: Path, *, allow_pickle: bool) -> None:
@@ -121,17 +130,22 @@ def _configuration_of(source: ModelSource, folder: Path | None, *, code: bool) -
     return AutoConfig.for_model(source.adapter.model_types[0], **shape)
 
 
-def _model_type(folder: Path) -> str:
-    """Return a folder's ``model_type`` without building its configuration: its class may be unknown."""
+def _model_type(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """Return a folder's ``model_type`` and the names of its architectures.
+
+    Its configuration is not built: its class may be unknown.
+    """
     path = folder / "config.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read ({first_line(error)}): fetch it again") from error
-    model_type = document.get("model_type") if isinstance(document, dict) else None
+    document = document if isinstance(document, dict) else {}
+    model_type, architectures = document.get("model_type"), document.get("architectures")
     if not isinstance(model_type, str):
         raise ModelError(f"{path} names no model_type: it is not a transformers model")
-    return model_type
+    names = architectures if isinstance(architectures, list) else []
+    return model_type, tuple(name for name in names if isinstance(name, str))
 
 
 def tokenizer_of(folder: Path | None, options: LoadOptions) -> tuple[Any, Reason | None]:

@@ -105,7 +105,7 @@ def load_model(reference: str, settings: LoadSettings | None = None, **options: 
         plan = plan_model(files, resolved)
         model = _build(files, plan)
         tokenizer = tokenizer_of(files.folder, resolved)
-        notes = (*_notes_on(files), *_prepared_for_inference(model, plan))
+        notes = (*_notes_on(files, plan.options), *_prepared_for_inference(model, plan))
     return _loaded(
         files,
         model,
@@ -142,10 +142,12 @@ def _loaded(
     )
 
 
-def _notes_on(files: ModelFiles) -> tuple[Reason, ...]:
-    """Return a note where no adapter serves the model."""
+def _notes_on(files: ModelFiles, options: LoadOptions) -> tuple[Reason, ...]:
+    """Return a note where no adapter serves the model, or none was wanted."""
     if files.adapter.name != BY_STRUCTURE:
         return ()
+    if options.adapter == BY_STRUCTURE:
+        return (reason("structure-asked-for"),)
     return (reason("found-by-structure", model_type=files.config.model_type),)
 
 
@@ -211,7 +213,12 @@ def _not_quantized(model: Any, plan: LoadPlan) -> tuple[Reason, ...]:
 
 
 def load_skeleton(
-    reference: str, device: torch.device, *, tokenizer: bool, trust_remote_code: bool = False
+    reference: str,
+    device: torch.device,
+    *,
+    tokenizer: bool,
+    trust_remote_code: bool = False,
+    adapter: str | None = None,
 ) -> LoadedModel:
     """Return a model without weights: its modules are on the meta device, and ``device`` is where its inputs go.
 
@@ -225,7 +232,7 @@ def load_skeleton(
     source = find_model(reference)
     if tokenizer and source.kind == "checkpoint":  # its tokenizer is among the files of its hub id
         source = replace(source, kind="hub")
-    options = LoadOptions(device=device, weights="random", trust_remote_code=trust_remote_code)
+    options = LoadOptions(device=device, weights="random", trust_remote_code=trust_remote_code, adapter=adapter)
     with model_files(source, options) as files:
         model = meta_model(files, options)
         words = tokenizer_of(files.folder, options) if tokenizer else (None, reason("not-asked-for"))

@@ -36,6 +36,7 @@ class _Choices:
     compute_dtype: str | None = None
     skip_modules: Sequence[str] = ()
     tensor_parallel: bool = False
+    adapter: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,8 @@ class LoadSettings(_Choices):
     their order, all if none is named. ``double_quant`` quantizes the scales of 4-bit weights, ``compute_dtype``
     (fp32, fp16, bf16; default: that of the other layers) is what 4-bit layers multiply in, and ``skip_modules``
     names more modules that stay unquantized. ``tensor_parallel`` loads this process's share of a model that is
-    split over the processes joined before (`energyscope.loading.tensor_parallel.join`).
+    split over the processes joined before (`energyscope.loading.tensor_parallel.join`). ``adapter`` names the
+    adapter, where it is not to be the one that serves the model's type.
     """
 
     device: str = "auto"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from energyscope import bundled
-from energyscope.adapters import Adapter, Checkpoint, all_adapters
-from energyscope.errors import ModelError, UsageError, did_you_mean
+from energyscope.adapter_registry import other_adapters, own_adapters
+from energyscope.adapters import Adapter, Checkpoint
+from energyscope.errors import UsageError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -28,23 +30,32 @@ class ModelSource:
 
 
 def model_names() -> dict[str, ModelSource]:
-    """Return the names that users may type besides folders and hub ids: bundled ones, then short names.
-
-    Raises:
-        ModelError: two adapters, or an adapter and a bundled model, use the same short name.
-
-    """
-    names = {name: ModelSource(name, "bundled", f"bundled:{name}") for name in bundled.MODELS}
-    for adapter in all_adapters():
-        for name, checkpoint in adapter.checkpoints.items():
-            if name in names:
-                raise ModelError(
-                    f"the model name {name!r} of the adapter {adapter.name!r} is taken: uninstall one"
-                )
-            names[name] = ModelSource(
-                name, "checkpoint", checkpoint.hub_id, adapter=adapter, checkpoint=checkpoint
-            )
+    """Return the names that users may type besides folders and hub ids: bundled ones, then short names."""
+    names = _own_names()
+    for name, source in _short_names(other_adapters()):
+        names.setdefault(name, source)
     return names
+
+
+def named_model(name: str) -> ModelSource | None:
+    """Return the model of a short name, None where there is none.
+
+    Adapters of other packages are imported one by one, and only if none of our own has the name.
+    """
+    own = _own_names().get(name.lower())
+    others = (source for known, source in _short_names(other_adapters(name.lower())) if known == name.lower())
+    return own or next(others, None)
+
+
+def _own_names() -> dict[str, ModelSource]:
+    names = {name: ModelSource(name, "bundled", f"bundled:{name}") for name in bundled.MODELS}
+    return names | dict(_short_names(own_adapters()))
+
+
+def _short_names(adapters: Iterable[Adapter]) -> Iterator[tuple[str, ModelSource]]:
+    for adapter in adapters:
+        for name, checkpoint in adapter.checkpoints.items():
+            yield name, ModelSource(name, "checkpoint", checkpoint.hub_id, adapter=adapter, checkpoint=checkpoint)
 
 
 def find_model(reference: str) -> ModelSource:
@@ -54,9 +65,9 @@ def find_model(reference: str) -> ModelSource:
         UsageError: it is no short name, no folder and no Hugging Face id.
 
     """
-    names = model_names()
-    if reference.lower() in names:
-        return names[reference.lower()]
+    own = _own_names().get(reference.lower())
+    if own is not None:
+        return own
     folder = Path(reference).expanduser()
     if folder.is_dir():
         return ModelSource(folder.resolve().name, "folder", str(folder), folder=folder.resolve())
@@ -65,7 +76,9 @@ def find_model(reference: str) -> ModelSource:
         raise UsageError(f"there is no folder {reference}: give a model folder, a short name or a Hugging Face id")
     if owner and name:
         return ModelSource(name, "hub", reference)
+    if other := named_model(reference):
+        return other
     raise UsageError(
         f"no model is called {reference!r} (nor is it a folder, or a Hugging Face id like owner/name)"
-        f"{did_you_mean(reference.lower(), list(names))}"
+        f"{did_you_mean(reference.lower(), list(model_names()))}"
     )

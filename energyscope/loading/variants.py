@@ -184,7 +184,12 @@ def put_in_autocast(model: nn.Module, device: torch.device) -> None:
 
 
 def estimated_bytes(
-    reference: str, precision: str, *, device: str = "auto", trust_remote_code: bool = False
+    reference: str,
+    precision: str,
+    *,
+    device: str = "auto",
+    trust_remote_code: bool = False,
+    adapter: str | None = None,
 ) -> int | None:
     """Return the bytes that a model's weights will take in a precision, without loading them.
 
@@ -201,7 +206,7 @@ def estimated_bytes(
     source = find_model(reference)
     base = base_precision(precision, target)
     options = LoadOptions(  # random weights: the configuration suffices
-        precision=base, device=target, weights="random", trust_remote_code=trust_remote_code
+        precision=base, device=target, weights="random", trust_remote_code=trust_remote_code, adapter=adapter
     )
     try:
         with model_files(source, options) as files:

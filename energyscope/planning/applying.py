@@ -46,12 +46,8 @@ def precisions_of(
     model: nn.Module, plan: str | Path | Mapping[str, Any], workload: str | None = None, *, force: bool = False
 ) -> dict[str, str]:
     """Return the precision of each linear that a plan changes, by its path; see `apply_plan` for the errors."""
-    document = plan if isinstance(plan, Mapping) else _read(Path(plan))
+    document, named = named_plan(plan, workload)
     own, *_ = document["precisions"]
-    plans = {each["key"]: each for each in document["workloads"]}
-    if workload is not None and workload not in plans:
-        raise UsageError(f"the plan is for {', '.join(plans)}, not for {workload}")
-    named = plans[workload or next(iter(plans))]
     if named["verdict"] != "saves" and not force:
         raise UsageError(f"the plan's verdict is {named['verdict']!r}: give force=True to take it all the same")
     chosen = {
@@ -71,6 +67,17 @@ def precisions_of(
                 f"the plan is for a model in {own}, and {path} is {dtype}: load it with dtype={NATIVE[own]}"
             )
     return chosen
+
+
+def named_plan(
+    plan: str | Path | Mapping[str, Any], workload: str | None = None
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return what a plan.json holds, and the plan of one workload in it; see `apply_plan` for the errors."""
+    document = plan if isinstance(plan, Mapping) else _read(Path(plan))
+    plans = {each["key"]: each for each in document["workloads"]}
+    if workload is not None and workload not in plans:
+        raise UsageError(f"the plan is for {', '.join(plans)}, not for {workload}")
+    return document, plans[workload or next(iter(plans))]
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def layer_in(module: nn.Module, precision: str, path: str) -> nn.Module:
 def _bitsandbytes(linear: nn.Linear, precision: str, path: str) -> nn.Module:
     shape = f"{linear.out_features} x {linear.in_features} in {precision}"
     try:
-        layer = quantized_linear(_alone(linear), precision, linear.weight.dtype).eval()
+        layer = quantized_linear(alone(linear), precision, linear.weight.dtype).eval()
         error = layer_error(layer, linear.weight.dtype)
     except Exception as problem:  # its kernels refuse in many ways
         if out_of_memory(problem):
@@ -104,7 +104,7 @@ def _bitsandbytes(linear: nn.Linear, precision: str, path: str) -> nn.Module:
     return layer
 
 
-def _alone(linear: nn.Linear) -> nn.Linear:
+def alone(linear: nn.Linear) -> nn.Linear:
     """Return a linear with the same weights in objects of its own: bitsandbytes converts them in place."""
     with torch.device("meta"):
         bare = nn.Linear(linear.in_features, linear.out_features, bias=linear.bias is not None)

@@ -29,6 +29,17 @@ WORDS: dict[str, str] = {
     "cuda-graph-needs-gpu": "CUDA graphs need an NVIDIA GPU",
     "compiles-decode-only": "transformers compiles decode steps only, since every prompt has another length",
     "compiled-in-parts": "torch.compile broke the step into {parts} parts",
+    "lookup-random-weights": "what prompt lookup saves depends on the text that the model writes, "
+    "and random weights write none",
+    "lookup-without-text": "what prompt lookup saves depends on the text, and there is no evaluation data",
+    "lookup-of-one-sequence": "prompt lookup is for one sequence, where weights are read for every token",
+    "lookup-little-context": "a context of {tokens:count token} is too short to look anything up",
+    "lookup-little-text": "the evaluation data has {tokens:count token}, "
+    "and prompt lookup takes {needed:count} to be judged",
+    "lookup-other-text": "with prompt lookup {texts:count text} of {of} differ from those without it, "
+    "by more than rounding explains (logits {gap:number} apart)",
+    "lookup-on-this-data": "prompt lookup: accepted tokens are counted while the model continues texts of the "
+    "evaluation data greedily, and depend on them; looking them up is in no number of a step",
     "static-cache-of-context": "CUDA-graph and compiled steps use a static KV cache as long as the context; "
     "a longer one costs more",
     "compile-default-mode": "compiled steps use torch.compile in its default mode, without CUDA graphs",

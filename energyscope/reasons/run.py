@@ -26,6 +26,7 @@ WORDS: dict[str, str] = {
     "methods-differ": "{first} against {second} ({changes:reason})",
     # what to know of a model as it was loaded
     "found-by-structure": "no adapter for '{model_type}': components were found by structure (auto)",
+    "structure-asked-for": "components were found by structure (--adapter auto)",
     "autocast-weights": "weights are kept in FP32 and cast to FP16 in every pass",
     "double-quant-undone": "double quantization saves nothing in {layers:count layer}: "
     "bitsandbytes repacks their weights for this processor",

@@ -1,8 +1,9 @@
-"""The tensors in what a module is given and what it returns: nested tuples, lists and dictionaries."""
+"""The tensors in what a module is given and what it returns: nested tuples, lists, mappings and model outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import copy
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ def shapes(value: Any) -> list[tuple[int, ...]]:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in nested tuples, lists and dictionaries, in their order."""
+    """Yield the tensors in nested tuples, lists and mappings, in their order."""
     if isinstance(value, torch.Tensor):
         yield value
         return
@@ -36,7 +37,7 @@ def _clone_with_strides(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def cloned(value: Any) -> Any:
-    """Clone the tensors in nested tuples, lists and dictionaries; leave everything else as it is.
+    """Clone the tensors in nested tuples, lists and mappings; leave everything else as it is.
 
     A clone lies in memory as its original does: kernels are chosen by strides too.
     """
@@ -44,13 +45,20 @@ def cloned(value: Any) -> Any:
 
 
 def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Change every tensor in nested tuples, lists and dictionaries; leave everything else as it is."""
+    """Change every tensor in nested tuples, lists and mappings; containers keep their type.
+
+    Everything else stays as it is.
+    """
     if isinstance(value, torch.Tensor):
         return change(value)
-    if type(value) in (tuple, list):
-        return type(value)(mapped(item, change) for item in value)
-    if type(value) is dict:
-        return {key: mapped(item, change) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        items = [mapped(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, MutableMapping):
+        copied: Any = copy.copy(value)
+        for key, item in value.items():
+            copied[key] = mapped(item, change)
+        return copied
     return value
 
 

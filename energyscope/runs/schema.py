@@ -54,7 +54,8 @@ class EnergyRow:
     ``cuda_core_activity`` (the busiest of the SMs' other pipes) and ``dram_activity`` are shares of each part's
     peak, and ``memory_power_w`` is the power of the memory. ``limited_by`` is the part nearest to its peak
     (``tensor cores``, ``CUDA cores`` or ``memory``), or ``waiting`` where none is at 40 %. All are None where the
-    board has no such counters; the notes of ``sensor`` in ``run.json`` say why.
+    board has no such counters; the notes of ``sensor`` in ``run.json`` say why. ``at_power_limit``: the power
+    limit slowed the board meanwhile (None: it does not say).
 
     ``dynamic_*`` and ``static_*`` have 95 % intervals, with the error of the idle power in them, and dynamic
     energy a grade of its own (``dynamic_quality``). ``dynamic_share`` is of the model's dynamic energy;
@@ -120,6 +121,7 @@ class EnergyRow:
     dram_activity: float | None = None
     memory_power_w: float | None = None
     limited_by: str | None = None
+    at_power_limit: bool | None = None
     dynamic_ci_low_mj: float | None = None
     dynamic_ci_high_mj: float | None = None
     dynamic_quality: str | None = None

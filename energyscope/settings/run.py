@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from energyscope.adapters import Granularity
 from energyscope.errors import UsageError, did_you_mean
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS
-from energyscope.loading.options import BY_TORCH, PRECISIONS, QUANTIZED, LoadSettings, check_quantization
+from energyscope.loading.checkpoint_formats import format_of
+from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadSettings, check_quantization
 from energyscope.loading.sharding.device_maps import check_device_map
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
 from energyscope.runs.store import RunStore
@@ -127,6 +128,12 @@ class RunSettings:
         (), "Modules to leave unquantized, besides the head.", WHAT, metavar="PATH[,PATH...]"
     )
     trust_remote_code: bool = setting(False, "Run the model's own Python code.", WHAT)
+    adapter: str | None = setting(
+        None,
+        "Adapter that names the components (`energyscope models`); auto: by structure.",
+        WHAT,
+        unset="the one of its model type",
+    )
 
     sampling: Literal["replay", "triggered"] = setting(
         "replay",
@@ -236,6 +243,12 @@ class RunSettings:
     export: Path | None = setting(
         None, "Plan: also write the model with it to this folder, for vLLM and transformers.", OUTPUT
     )
+    export_format: Literal["compressed-tensors", "torchao", "bitsandbytes"] | None = setting(
+        None,
+        "Plan: the format of that folder: compressed-tensors, torchao or bitsandbytes.",
+        OUTPUT,
+        unset="the first that holds the precisions",
+    )
     benchmark: BenchmarkSettings = field(default_factory=BenchmarkSettings)
 
     @property
@@ -270,6 +283,7 @@ class RunSettings:
             weights=self.weights,
             seed=self.seed,
             trust_remote_code=self.trust_remote_code,
+            adapter=self.adapter,
             device_map=self.device_map,
             devices=devices if self.device_map else (),
             double_quant=self.double_quant,
@@ -318,9 +332,10 @@ class RunSettings:
         """
         if self.export is not None and "plan" not in self.stages:
             raise UsageError("--export writes a model with its plan: give a --budget, or leave it out")
-        others = [name for name in self.plan_precisions if name not in BY_TORCH]
-        if self.export is not None and others:
-            raise UsageError(f"--export has no format for {others[0]}: use --plan-precisions {','.join(BY_TORCH)}")
+        if self.export is None and self.export_format is not None:
+            raise UsageError("--export-format is for --export FOLDER: name a folder, or leave it out")
+        if self.export is not None:
+            format_of(self.plan_precisions, self.export_format)
         from energyscope.planning.workloads import parse_workload
 
         planned = {parse_workload(text).phase for text in self.workloads}
@@ -409,7 +424,7 @@ class RunSettings:
 
     def fingerprint(self, **inputs: Any) -> str:
         """Return a digest of everything that decides what is measured, the given inputs included."""
-        places = {"name", "root", "stages", "export"}
+        places = {"name", "root", "stages", "export", "export_format"}
         settings = {key: value for key, value in self.document().items() if key not in places}
         text = json.dumps({**settings, **inputs}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

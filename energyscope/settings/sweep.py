@@ -119,8 +119,8 @@ CONTEXTS = replace(
 )
 COMMON = (
     "phase", "granularity", "layers", "weights", "execution", "kv_cache", "device", "device_map", "gpu_id",
-    "whole_gpu", "trust_remote_code", "meter", "watts", "passes", "target_interval", "component_budget_s", "seed",
-    "root",
+    "whole_gpu", "trust_remote_code", "adapter", "meter", "watts", "passes", "target_interval",
+    "component_budget_s", "seed", "root",
 )  # fmt: skip
 SWEEP = (
     LENGTHS,

@@ -21,7 +21,7 @@ from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.failures import device_failed, first_line
 from energyscope.impact.adaptive import EarlyStopping
-from energyscope.impact.changer import Changer, Measurement, impact_rows
+from energyscope.impact.changer import UNREACHED, Changer, Measurement, impact_rows
 from energyscope.impact.examples import pack, unpack, write_examples
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS, SIMULATED
 from energyscope.impact.outputs import checksum
@@ -29,7 +29,7 @@ from energyscope.impact.plan import Intervention, further_interventions, singles
 from energyscope.impact.predicting.predictors import predict
 from energyscope.impact.predicting.weight_gradients import simulated_errors
 from energyscope.impact.predictions import Reference, attention_mask, memory_share
-from energyscope.impact.removal import MeanGatherer
+from energyscope.impact.removal import BY_INPUT, MeanGatherer
 from energyscope.impact.reuse import LayerStarts
 from energyscope.impact.upstream_check import UpstreamCheck
 from energyscope.progress import Progress, silent
@@ -191,7 +191,9 @@ def _prepare(
     plan: Sequence[Intervention],
     looks: EarlyStopping,
 ) -> _Prepared:
-    gatherer = MeanGatherer({target.part.name: target.part.module for change in plan for target in change.targets})
+    parts = {target.part.name: target.part for change in plan for target in change.targets}
+    by_input = [name for name, part in parts.items() if part.kind in BY_INPUT]
+    gatherer = MeanGatherer({name: part.module for name, part in parts.items()}, by_input)
     tokens = [batch["input_ids"].numel() for batch in evaluation.batches]
     starts = LayerStarts(tree, tokens, memory_share(evaluation) if evaluation.batches else 0)
     witness = UpstreamCheck(tree)
@@ -240,11 +242,12 @@ def _measured(
             # begun one at a time: quantized layers take memory
             measurement = change if isinstance(change, Measurement) else prepared.changer.begin(change)
             prepared.changer.go_on(measurement, share.batches)
-            if share.last or measurement.problem():
+            problem = measurement.problem()
+            if share.last or (problem and problem != UNREACHED):  # other examples may show an effect
                 yield measurement
             else:
                 unfinished.append(measurement)
-        settled = looks.settled(unfinished)
+        settled = {measurement for measurement in looks.settled(unfinished) if measurement.reached}
         yield from (measurement for measurement in unfinished if measurement in settled)
         pending = [measurement for measurement in unfinished if measurement not in settled]
 

@@ -172,7 +172,8 @@ def alternatives(  # noqa: PLR0913  the run's own setting is four of them
         context_length=context_length,
         batch_size=batch_size,
     )
-    chosen, left_out = choose(own, limits(loaded), settings.batch_sizes, settings.context_lengths)
+    bounds = limits(loaded, evaluation)
+    chosen, left_out = choose(own, bounds, settings.batch_sizes, settings.context_lengths)
     runner = AlternativeRunner(loaded, StepData(prompt, evaluation, settings.seed, settings.new_tokens))
 
     def keep(entry: Mapping[str, Any]) -> None:
@@ -283,7 +284,10 @@ class Passes:
             why_not = failure(error)
         else:
             self._budget.plan(max(self.window_s, prepared.call_s) + prepared.again_s + OVERHEAD_S)
-            entry = {"setup": alternative.key, "setup_s": prepared.setup_s, "reasons": list(prepared.reasons)}
+            entry: dict[str, Any] = {"setup": alternative.key, "setup_s": prepared.setup_s}
+            entry["reasons"] = list(prepared.reasons)
+            if prepared.acceptance is not None:
+                entry["acceptance"] = asdict(prepared.acceptance)
             self._remember(entry)
             return None
         self.runner.drop(alternative)  # when the error is gone, and the device memory that it held

@@ -162,7 +162,10 @@ def _model_cache(
     device, own = loaded.device, variants.as_variant(loaded)
     given = {loaded.precision: own} if own is not None and loaded.precision in names else {}
     estimated_bytes = partial(
-        variants.estimated_bytes, device=str(device), trust_remote_code=loading.trust_remote_code
+        variants.estimated_bytes,
+        device=str(device),
+        trust_remote_code=loading.trust_remote_code,
+        adapter=loading.adapter,
     )
     sizes = [estimated_bytes(reference, name) for name in names if name not in given]
     return ModelCache(

@@ -114,7 +114,11 @@ def preview(settings: RunSettings) -> Preview:
     precision = resolve_precision(settings.model, settings.precision, str(where.device))
     check_precision(precision)
     shape = load_skeleton(
-        settings.model, torch.device("meta"), tokenizer=False, trust_remote_code=settings.trust_remote_code
+        settings.model,
+        torch.device("meta"),
+        tokenizer=False,
+        trust_remote_code=settings.trust_remote_code,
+        adapter=settings.adapter,
     )
     workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
     skipped = skipped_stages(settings, shape, workload)

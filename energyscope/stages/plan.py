@@ -23,12 +23,14 @@ from torch import nn
 from energyscope.benchmarking.memory import release
 from energyscope.errors import ModelError
 from energyscope.failures import failure, first_line, out_of_memory
+from energyscope.loading.checkpoint_formats import format_of
 from energyscope.loading.sizes import stored_bytes
 from energyscope.metering.group import MeterGroup
 from energyscope.planning import document
+from energyscope.planning.applying import precisions_of
 from energyscope.planning.choice import Choice, choose
 from energyscope.planning.document import PLAN
-from energyscope.planning.exporting import export_plan
+from energyscope.planning.exporting import export_plan, kernels_of
 from energyscope.planning.judging import Judge
 from energyscope.planning.layers import layer_in
 from energyscope.planning.record import PRICES, VERIFY, WHOLE, NamedChoice, PlanRecord
@@ -74,12 +76,15 @@ def _export(context: Context, folder: Path) -> None:
     """Write the model with the first workload's plan, unless that changes nothing or breaks its budget."""
     plan = json.loads((context.store.path / PLAN_JSON).read_text(encoding="utf-8"))
     verdict = plan["workloads"][0]["verdict"]
+    note = reason("plan-not-exported", verdict=verdict)
     if verdict == "saves":
         context.progress(EXPORTING, str(folder), 0, 1)
-        export_plan(context.loaded.model, plan, folder, context.loaded.tokenizer)
-    else:
-        context.store.document["warnings"].append(reason("plan-not-exported", verdict=verdict))
-        context.store.update()
+        model, plan["command"] = context.loaded.model, context.store.document.get("command")
+        form = format_of(context.settings.plan_precisions, context.settings.export_format)
+        export_plan(model, plan, folder, context.loaded.tokenizer, format=form.name)
+        note = kernels_of(str(folder), model, precisions_of(model, plan), form)
+    context.store.document["warnings"].append(note)
+    context.store.update()
 
 
 def write(store: RunStore, entries: Entries) -> bool:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from energyscope.errors import DataError, UsageError
 from energyscope.impact.metrics import FEWEST_CARRIERS
 from energyscope.impact.predictions import positions_in
+from energyscope.loading.checkpoint_formats import format_of
 from energyscope.loading.linears import skipped_linears
-from energyscope.loading.options import BY_TORCH, NATIVE
+from energyscope.loading.options import NATIVE
 from energyscope.planning.budget import DEFAULTS, WITHOUT_WEIGHTS, Budget, parse_budget
 from energyscope.planning.exporting import check_exportable
 from energyscope.planning.groups import LinearGroup, groups_of
@@ -58,7 +59,7 @@ def plan_scope(
     Raises:
         UsageError: the model is quantized, no precision is possible, or the budget does not go with the data.
         DataError: there are no data, or too few for the budget.
-        ModelError: it is to be exported, and has linears that the format does not hold.
+        ModelError: it is to be exported, and has linears that the format does not hold, or its library is missing.
 
     """
     precisions, left_out = precisions_of(settings, loaded.precision, loaded.device)
@@ -181,7 +182,8 @@ def groups_in(settings: RunSettings, loaded: LoadedModel) -> list[LinearGroup]:
     if not groups:
         raise UsageError(f"{loaded.name} has no linear layers that could be quantized: there is nothing to plan")
     if settings.export is not None:
-        check_exportable(loaded.model, [path for group in groups for path in group.paths])
+        form = format_of(settings.plan_precisions, settings.export_format)
+        check_exportable(loaded.model, [path for group in groups for path in group.paths], form)
     return groups
 
 
@@ -197,7 +199,9 @@ def precisions_of(settings: RunSettings, own: str, device: torch.device) -> tupl
             f"a plan chooses precisions, and the model is quantized already ({own}): use --precision "
             f"{' or '.join(NATIVE)}"
         )
-    asked = settings.plan_precisions or (BY_TORCH if settings.export else ())
+    asked = settings.plan_precisions
+    if settings.export is not None and not asked:
+        asked = format_of((), settings.export_format).precisions
     others, left_out = candidates(asked, own, device)
     if not others:
         why = "; ".join(f"{name}: {reason.words}" for name, reason in left_out.items())

@@ -112,7 +112,7 @@ def evaluation_of(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluatio
     """Return the evaluation data, or why there is none; data that the user named must be there."""
     if settings.weights == "random":
         return None, reason("random-weights")
-    if not {"ablate", "benchmark", "plan"} & set(settings.stages):
+    if not {"ablate", "alternatives", "benchmark", "plan"} & set(settings.stages):
         return None, reason("not-asked-for")
     try:
         evaluation = load_evaluation(

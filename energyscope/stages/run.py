@@ -142,7 +142,7 @@ def run_settings(
     with watched_load(settings, meters.pop("load")) as loading:
         loaded = load_for_benchmark(settings, names, where.devices) if only else load(settings, where.devices)
     for note in loaded.notes:
-        if note.code == "found-by-structure":
+        if note.code in {"found-by-structure", "structure-asked-for"}:
             progress("load", note.words, 1, 1)
     meters = {stage: of_devices(group, where, loaded.devices) for stage, group in meters.items()}
     return run_loaded(

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from pathlib import Path
-from typing import Any
-
 import torch
-import typer
 
+from energyscope import user_files
 from energyscope.diagnostics.sampling import bursts_on, find_sampling
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.nvml.board import Board
@@ -28,7 +23,7 @@ def sampling_interval(
     None too where no device memory is left to search. What was found is kept in the user's application
     directory, by board and driver; a board that showed none is not searched ``again`` unless that is asked for.
     """
-    board, known = _board(meter, device), _read()
+    board, known = _board(meter, device), user_files.read(FILE)
     if board is None:
         return None
     if again or board not in known:
@@ -38,7 +33,7 @@ def sampling_interval(
                 known[board] = find_sampling(meter.meters[0], Replayer(device), bursts_on(device))
         except torch.OutOfMemoryError:
             return None  # the model leaves no room for the bursts: a later run may find it
-        _write(known)
+        user_files.write(FILE, known)
     interval_s: float | None = known[board]
     return interval_s
 
@@ -46,7 +41,7 @@ def sampling_interval(
 def search_s(meter: MeterGroup, device: torch.device) -> float:
     """Return about how long (s) `sampling_interval` will search: 0 where there is nothing left to find."""
     board = _board(meter, device)
-    return 0.0 if board is None or board in _read() else SAMPLING_TAKES_S
+    return 0.0 if board is None or board in user_files.read(FILE) else SAMPLING_TAKES_S
 
 
 def _board(meter: MeterGroup, device: torch.device) -> str | None:
@@ -55,22 +50,3 @@ def _board(meter: MeterGroup, device: torch.device) -> str | None:
         return None
     uuid = meter.meters[0].device
     return f"{uuid} driver {Board(uuid).facts()['driver']}"
-
-
-def _path() -> Path:
-    return Path(typer.get_app_dir("energyscope")) / FILE
-
-
-def _read() -> dict[str, Any]:
-    try:
-        known = json.loads(_path().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
-
-
-def _write(known: dict[str, Any]) -> None:
-    """Keep what is known; a directory that cannot be written costs a search in the next run, and no more."""
-    with contextlib.suppress(OSError):
-        _path().parent.mkdir(parents=True, exist_ok=True)
-        _path().write_text(json.dumps(known, indent=1), encoding="utf-8")

@@ -260,7 +260,11 @@ def lengths_refused(settings: SweepSettings) -> dict[int, str]:
     """
     run = settings.run
     model = load_skeleton(
-        run.model, torch.device("meta"), tokenizer=False, trust_remote_code=run.trust_remote_code
+        run.model,
+        torch.device("meta"),
+        tokenizer=False,
+        trust_remote_code=run.trust_remote_code,
+        adapter=run.adapter,
     )
     if run.phase == "decode" and not can_generate(model):
         raise UsageError(f"{model.name} {CANNOT_GENERATE}, {USE_PREFILL}")

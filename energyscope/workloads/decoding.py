@@ -67,7 +67,7 @@ def can_generate(loaded: LoadedModel) -> bool:
     return loaded.adapter.task == "next-token" and "past_key_values" in parameters
 
 
-def decode_step(
+def decode_step(  # noqa: PLR0913  what a step is made of
     loaded: LoadedModel,
     *,
     batch_size: int = 1,
@@ -76,10 +76,13 @@ def decode_step(
     evaluation: Evaluation | None = None,
     seed: int = 0,
     new_tokens: int = 2,
+    proposed: int = 0,
 ) -> Workload:
     """Return one decode step of a batch on a cache filled with ``context_length`` tokens; it can be replayed.
 
     A static cache has room for ``new_tokens`` behind them, as in a generation of so many, and is read as a whole.
+    A step that verifies so many ``proposed`` tokens has as many rows more, and its cache as many tokens fewer: its
+    last row sees what the one row of an ordinary step sees.
 
     Raises:
         UsageError: the context is beyond the model's positions, or the model generates no text.
@@ -93,19 +96,31 @@ def decode_step(
     )
     ids = tokens.inputs["input_ids"]
     _require_room(loaded, batch_size, context)
-    prompt = ids[:, :context]
-    inputs = inputs_of_generate(loaded.model, prompt, kv_cache=kv_cache, new_tokens=new_tokens, cached=context)
-    inputs["input_ids"] = ids[:, context:].contiguous()  # the text's own next token, not the likeliest
+    cached = context - proposed
+    prompt, room = ids[:, :cached], new_tokens + proposed
+    inputs = inputs_of_generate(loaded.model, prompt, kv_cache=kv_cache, new_tokens=room, cached=cached)
+    inputs["input_ids"] = ids[:, cached:].contiguous()  # the text's own next token, not the likeliest
+    if proposed:
+        inputs = _with_rows(inputs, cached)
     hold(inputs["past_key_values"])
     return Workload(
         inputs,
         tokens.tokens,
         batch_size=batch_size,
-        sequence_length=1,
+        sequence_length=1 + proposed,
         phase="decode",
-        context_length=context,
+        context_length=cached,
         kv_cache=kv_cache,
     )
+
+
+def _with_rows(inputs: dict[str, Any], cached: int) -> dict[str, Any]:
+    """Return the inputs of a step of one row for all rows of its tokens; the model makes their mask itself."""
+    ids = inputs["input_ids"]
+    positions = torch.arange(cached, cached + ids.shape[1], device=ids.device).expand_as(ids)
+    others = {"logits_to_keep": ids.shape[1], "position_ids": positions}
+    kept = {name: value for name, value in inputs.items() if name != "attention_mask"}
+    return {**kept, **{name: value for name, value in others.items() if name in inputs}}
 
 
 def prompt_pass(loaded: LoadedModel, workload: Workload, *, kv_cache: CacheKind, new_tokens: int) -> Workload:

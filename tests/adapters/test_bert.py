@@ -15,7 +15,8 @@ from conformance import (
     work_beyond_children,
 )
 
-from energyscope.adapters import GRANULARITIES, Granularity, adapter_for, load_adapter
+from energyscope.adapter_registry import adapter_for, load_adapter
+from energyscope.adapters import GRANULARITIES, Granularity
 
 ADAPTER = load_adapter("bert")
 LAYER = "bert.encoder.layer.1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conformance import blocks_of_a_layer, meta_model, parameters, parameters_without_component, tiny_tree
 
-from energyscope.adapters import adapter_for, load_adapter
+from energyscope.adapter_registry import adapter_for, load_adapter
 
 ADAPTER = load_adapter("llama")
 

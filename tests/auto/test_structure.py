@@ -8,7 +8,7 @@ from auto_models import FAMILIES, relative, structure, tree
 from conformance import names_used_twice, nested_siblings, parameters_without_component, unlike_the_model
 from torch import nn
 
-from energyscope.adapters import load_adapter
+from energyscope.adapter_registry import load_adapter
 from energyscope.auto.structure import find_parts
 from energyscope.auto.tasks import CLASSIFICATION, NEXT_TOKEN
 from energyscope.errors import ModelError

@@ -77,6 +77,44 @@ def test_static_energy_is_idle_power_times_time():
     assert (recovered["idle_w"], recovered["notes"]) == (100.0, ["a", "b"])
 
 
+LOOKUP = Alternative("prompt_lookup", "3", "decode", 1, 64, "eager", "dynamic", "sdpa", proposed=3)
+SINGLE = Alternative(BASE, BASE, "decode", 1, 64, "eager", "dynamic", "sdpa")
+
+
+def test_with_prompt_lookup_joules_are_of_the_tokens_that_steps_make():
+    """GIVEN 8 steps of 120 mJ that verify and 2 of 100 mJ for 20 tokens, THEN 58 mJ a token, 0.58 as much."""
+    counts = {"tokens": [20] * 4, "steps": [10] * 4, "proposed": [8] * 4, "prompt_tokens": 64, "same": 3}
+    setup = {"setup": LOOKUP.key, "setup_s": None, "acceptance": {**counts, "largest_gap": 0.1}}
+    entries = [header(SINGLE, LOOKUP), setup, *five(SINGLE, 100.0), *five(LOOKUP, 120.0)]
+    row = rows(entries)["prompt_lookup"]
+    assert row["energy_mj"]["value"] == pytest.approx(120.24)  # of a step that verifies
+    assert row["joules_per_token"]["value"] == pytest.approx(0.0581, abs=1e-4)
+    assert row["ratio"]["value"] == pytest.approx(0.58)
+    assert row["tokens_per_s"]["value"] == pytest.approx(4000.0)  # 500 us a step, and two tokens of it
+    assert row["acceptance"]["tokens_per_step"]["value"] == pytest.approx(2.0)
+    assert (row["acceptance"]["same"], row["acceptance"]["texts"], row["acceptance"]["largest_gap"]) == (3, 4, 0.1)
+    assert rows(entries)[BASE]["acceptance"] is None
+
+
+def test_prompt_lookup_without_its_base_has_no_joules_a_token():
+    """GIVEN a journal cut before the base THEN other steps' energy is unknown, and so is that of a token."""
+    counts = {"tokens": [20], "steps": [10], "proposed": [8], "prompt_tokens": 64, "same": 1, "largest_gap": None}
+    setup = {"setup": LOOKUP.key, "setup_s": None, "acceptance": counts}
+    row = rows([header(SINGLE, LOOKUP), setup, *five(LOOKUP, 120.0)])["prompt_lookup"]
+    assert row["joules_per_token"] is row["ratio"] is row["tokens_per_s"] is None
+
+
+def test_what_limits_a_step_is_told():
+    """GIVEN windows at the power limit, the memory busiest, THEN the row says both; without states, neither."""
+    shares = {"sm": 0.9, "tensor": 0.1, "cuda_cores": 0.2, "dram": 0.8, "memory_w": 90.0, "reason": None}
+    capped = [
+        {**entry, "throttle": 4, "window": {**entry["window"], "activity": shares}} for entry in five(OWN, 9.0)
+    ]
+    row, unknown = (rows([header(OWN), *windows])[BASE] for windows in (capped, five(OWN, 9.0)))
+    assert (row["at_power_limit"], row["limited_by"]) == (True, "memory")
+    assert (unknown["at_power_limit"], unknown["limited_by"]) == (None, None)
+
+
 def test_rows_are_in_the_order_of_the_plan():
     """GIVEN windows in any order THEN the base comes first."""
     assert list(rows([header(OWN, STATIC), *five(STATIC, 80.0), *five(OWN, 100.0)])) == [BASE, "kv_cache"]

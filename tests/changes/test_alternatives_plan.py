@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -45,6 +45,8 @@ def test_on_a_gpu_everything_is_tried():
         "prefill:batch_size:64",
         "prefill:execution:cuda-graph",
         "prefill:attention:eager",
+        "decode:prompt_lookup:3",
+        "decode:prompt_lookup:7",
         "decode:execution:torch-compile",
     ]
     assert list(left_out) == ["prefill:execution:torch-compile"]
@@ -56,8 +58,9 @@ def test_one_thing_is_changed_at_a_time():
         base, what = asdict(DECODE if setting["phase"] == "decode" else PREFILL), setting["what"]
         changed = {name for name, value in setting.items() if value != base[name]} - {"what", "value"}
         both = {"execution", "kv_cache"}
-        assert changed == (both if what == "execution" and setting["phase"] == "decode" else {what})
-        assert str(setting[what]) == setting["value"]
+        field = "proposed" if what == "prompt_lookup" else what
+        assert changed == (both if what == "execution" and setting["phase"] == "decode" else {field})
+        assert str(setting[field]) == setting["value"]
 
 
 @pytest.mark.parametrize(
@@ -112,3 +115,25 @@ def test_tokens_of_a_step_are_one_of_each_sequence():
     """A decode step makes one token of each sequence; a prefill takes all of every prompt."""
     assert Alternative("", "", "decode", 16, 1024, "eager", "dynamic", "sdpa").tokens == 16
     assert Alternative("", "", "prefill", 16, 128, "eager", "dynamic", "sdpa").tokens == 2048
+
+
+@pytest.mark.parametrize(
+    ("base", "limits", "code"),
+    [
+        (replace(DECODE, batch_size=4), GPU, "lookup-of-one-sequence"),
+        (replace(DECODE, context_length=3), GPU, "lookup-little-context"),
+        (DECODE, replace(GPU, no_lookup=reason("lookup-random-weights")), "lookup-random-weights"),
+        (DECODE, replace(GPU, no_lookup=reason("lookup-without-text")), "lookup-without-text"),
+    ],
+)
+def test_prompt_lookup_is_left_out_where_it_means_nothing(base, limits, code):
+    """GIVEN several sequences, a context of 3, random weights, or no text THEN it is skipped with the reason."""
+    alternatives, left_out = chosen([base], limits)
+    assert "decode:prompt_lookup:7" not in keys(alternatives)
+    assert left_out["decode:prompt_lookup:7"].code == code
+
+
+def test_a_prompt_has_no_prompt_lookup():
+    """GIVEN a prefill THEN nothing is proposed to it."""
+    alternatives, left_out = chosen([PREFILL])
+    assert not any("prompt_lookup" in key for key in [*keys(alternatives), *left_out])

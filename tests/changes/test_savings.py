@@ -10,9 +10,10 @@ from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
 from hypothesis import given
 from hypothesis import strategies as st
+from plan_builder import add_levers, build_plan, lever_rows
 from run_builder import Shape, build_run
 
-from energyscope.changes.savings import Change, best, changes, winner
+from energyscope.changes.savings import Change, best, changes, levers, winner
 from energyscope.intervals import Interval
 from energyscope.runs.store import RunStore, load_run
 
@@ -214,3 +215,48 @@ def test_a_run_without_alternatives_and_benchmark_has_no_changes(plain):
     """GIVEN neither document, or no base among the rows, THEN nothing changes."""
     assert of_documents(plain) == []
     assert of_documents(plain, {**document(), "rows": [row("batch_size", "16", mj=10.0)]}) == []
+
+
+SAVES, COSTS, UNCLEAR = (0.7, 0.65, 0.75), (1.2, 1.15, 1.25), (0.95, 0.85, 1.05)
+
+
+@pytest.mark.parametrize(
+    ("alone", "with_plan", "dropped"),
+    [
+        (SAVES, COSTS, True),
+        (SAVES, UNCLEAR, True),
+        (SAVES, SAVES, False),
+        (COSTS, COSTS, False),
+        (COSTS, SAVES, False),
+    ],
+)
+def test_a_lever_that_saves_alone_and_not_with_the_plan_is_dropped(tmp_path, alone, with_plan, dropped):
+    """GIVEN a lever measured alone and with the plan THEN it is dropped where it is shown to save alone only."""
+    documents = lever_rows(prompt_lookup=with_plan), lever_rows(prompt_lookup=alone)
+    (lever,) = levers(add_levers(build_plan(tmp_path / "run"), *documents))
+    assert (lever.change.energy.value, lever.alone.energy.value, lever.dropped) == (
+        with_plan[0],
+        alone[0],
+        dropped,
+    )
+
+
+def test_a_lever_is_compared_with_the_same_setting_only(tmp_path):
+    """GIVEN alternatives of another batch, or none, THEN nothing is known of a lever alone; none is dropped."""
+    other = lever_rows(prompt_lookup=SAVES)
+    other["base"]["batch_size"] = 8
+    run = build_plan(tmp_path / "run")
+    for alone in (None, other):
+        (lever,) = levers(add_levers(run, lever_rows(prompt_lookup=COSTS), alone))
+        assert (lever.alone, lever.dropped) == (None, False)
+
+
+def test_time_with_prompt_lookup_is_that_of_a_token(tmp_path):
+    """GIVEN steps twice as long that make three tokens THEN the time is two thirds of that without."""
+    document = lever_rows(prompt_lookup=SAVES)
+    base, lookup = document["rows"]
+    base |= {"time_us": figure(100.0, 99.0, 101.0), "tokens_per_s": figure(1e4, 0.99e4, 1.01e4)}
+    lookup |= {"time_us": figure(200.0, 199.0, 201.0), "tokens_per_s": figure(1.5e4, 1.49e4, 1.51e4)}
+    lookup["acceptance"] = {"tokens_per_step": figure(3.0, 2.9, 3.1)}
+    (lever,) = levers(add_levers(build_plan(tmp_path / "run"), document))
+    assert lever.change.time.value == pytest.approx(2 / 3)

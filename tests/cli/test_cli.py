@@ -13,11 +13,11 @@ import tiny_models
 
 OPTIONS_OF_RUN = {
     "--benchmark-precision", "--trials", "--budget", "--objective", "--plan-precisions",
-    "--workloads", "--levers", "--export",
+    "--workloads", "--levers", "--export", "--export-format",
     "--granularity", "--layers", "--precision", "--weights", "--phase", "--execution", "--sampling", "--device",
     "--gpu-id", "--whole-gpu", "--meter", "--watts", "--sample-interval", "--passes", "--target-interval",
     "--component-budget", "--window", "--methods", "--joint", "--heads", "--adaptive", "--predict", "--stride",
-    "--stages", "--batch-size", "--sequence-length", "--data",
+    "--adapter", "--stages", "--batch-size", "--sequence-length", "--data",
     "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name", "--root",
     "--dry-run", "--quiet", "--json", "--help", "--context-length", "--kv-cache", "--new-tokens", "--device-map",
     "--double-quant", "--compute-dtype", "--skip-modules", "--tensor-parallel",

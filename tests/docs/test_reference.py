@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 PUBLIC = {
     "energyscope": ("run", "load_run", "compare", "load_model", "PowerLog", "compute_energy"),
-    "energyscope/adapters": ("Adapter", "Part", "Checkpoint", "load_adapter"),
+    "energyscope/adapters": ("Adapter", "Part", "Checkpoint"),
     "energyscope/testing": ("SimulatedGpu", "SimulatedCounter", "SimulatedSensor", "steady_calls"),
     "energyscope/metering/choice": ("open_meter",),
     "energyscope/metering/group": ("MeterGroup.windows",),

@@ -312,6 +312,13 @@ int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *answer
 ANSWER(nvmlDeviceGetPowerUsage, unsigned, mean_power_mw(gpu, "average_s", 1.0))
 ANSWER(nvmlDeviceGetEnforcedPowerLimit, unsigned, 1e3 * value_now(gpu, "limit_w", 700))
 ANSWER(nvmlDeviceGetPowerManagementDefaultLimit, unsigned, 1e3 * value_now(gpu, "default_limit_w", 700))
+int nvmlDeviceGetPowerManagementLimitConstraints(void *handle, unsigned *least, unsigned *most) {
+    ON_GPU(gpu, handle);
+    *least = (unsigned)(1e3 * value_now(gpu, "min_limit_w", 200));
+    *most = (unsigned)(1e3 * value_now(gpu, "default_limit_w", 700));
+    return OK;
+}
+
 ANSWER(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, value_now(gpu, "throttle", 0))
 ANSWER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, value_now(gpu, "throttle", 0))
 ANSWER(nvmlDeviceGetPersistenceMode, unsigned, value_now(gpu, "persistence", 1))

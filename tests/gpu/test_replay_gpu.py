@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 
 import energyscope  # noqa: E402
 from energyscope.accounting.measured import measure  # noqa: E402
-from energyscope.adapters import load_adapter  # noqa: E402
+from energyscope.adapter_registry import load_adapter  # noqa: E402
 from energyscope.components import component_tree  # noqa: E402
 from energyscope.loading import load_model  # noqa: E402
 from energyscope.metering.choice import open_meter  # noqa: E402

@@ -9,8 +9,9 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from energyscope.adapters import SDPA
 from energyscope.functions import FunctionCall
-from energyscope.impact.outputs import Effect, first_tensor, position_weights, with_first_tensor
+from energyscope.impact.outputs import Effect, features_of, first_tensor, position_weights, with_first_tensor
 from energyscope.impact.removal import Mean, MeanGatherer, Removal, removal, replace_by, resample, zero
+from energyscope.reasons import reason
 
 MASK = torch.tensor([[1, 1, 1], [1, 0, 0]]).bool()
 VALUES = torch.tensor([[[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], [[6.0, 4.0], [99.0, 99.0], [torch.nan, 0.0]]])
@@ -55,7 +56,7 @@ def test_mean_leaves_padding_out() -> None:
     gatherer = MeanGatherer({"it": module})
     with gatherer.listening(MASK):
         module(VALUES)
-    assert vector_of(gatherer.means["it"]).tolist() == [3.0, 1.0]
+    assert vector_of(*gatherer.means["it"]).tolist() == [3.0, 1.0]
 
 
 def test_mean_over_batches_weighs_positions_alike() -> None:
@@ -95,10 +96,11 @@ def test_hooks_are_removed_after_errors(error: type[BaseException]) -> None:
         Pair(VALUES, None),
         BaseModelOutput(last_hidden_state=VALUES),
         {"states": VALUES},
+        {"states": [(VALUES, "weights"), None]},
     ],
 )
 def test_containers_keep_their_type(output: Any) -> None:
-    """GIVEN a tuple, list, named tuple, model output or mapping, THEN only its first tensor is exchanged."""
+    """GIVEN tuples, lists, named tuples, model outputs, mappings THEN only their first tensor is exchanged."""
     changed = torch.zeros(1)
     replaced = with_first_tensor(output, changed)
     assert type(replaced) is type(output)
@@ -113,6 +115,98 @@ def test_model_output_changes_its_attribute_too() -> None:
     replaced = with_first_tensor(BaseModelOutput(last_hidden_state=VALUES), changed)
     assert replaced.last_hidden_state is changed
     assert replaced[0] is changed
+
+
+class Nested(NamedTuple):
+    """What a recurrent layer could return: features, states within states, indices, the same features again."""
+
+    output: Any
+    states: Any
+    chosen: Any
+    again: Any
+
+
+def nested() -> Nested:
+    states = [
+        BaseModelOutput(last_hidden_state=torch.full((2, 3, 4), 3.0)),
+        {"scale": torch.ones(2, 3), "no": None},
+    ]
+    output = torch.full((2, 3, 2), 2.0)
+    return Nested(output, states, torch.arange(6), {"again": output, "loss": torch.tensor(0.5)})
+
+
+def test_all_features_are_changed_wherever_they_lie() -> None:
+    """GIVEN nested outputs, THEN each tensor of features becomes zero; integers and single numbers stay."""
+    module, effect, original = Returning(), Effect(), nested()
+    with Removal(module, zero).applied(MASK, effect):
+        changed = module(original)
+    assert type(changed) is Nested
+    assert [tuple(tensor.shape) for tensor in features_of(changed)] == [(2, 3, 2), (2, 3, 4), (2, 3)]
+    assert not any(tensor.any() for tensor in features_of(changed))
+    assert changed.chosen is original.chosen
+    assert changed.again["again"] is changed.output
+    assert changed.again["loss"] == 0.5
+    assert effect.relative_change == 1.0
+    assert all(tensor.all() for tensor in features_of(original))
+
+
+def test_only_the_first_tensor_is_skipped() -> None:
+    """GIVEN a layer that hands on two things THEN its input replaces the first, and the second stays."""
+
+    class Layer(nn.Module):
+        def forward(self, states: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+            return states + 1, bias
+
+    layer, effect, states = Layer(), Effect(), torch.ones(2, 3, 2)
+    bias = torch.ones(1, 4, 3, 3)
+    with Removal(layer, None).applied(MASK, effect):
+        output, beside = layer(states, bias=bias)
+    assert torch.equal(output, states)
+    assert beside is bias
+    assert effect.why_invalid() is None
+
+
+def test_each_returned_tensor_gets_its_own_mean() -> None:
+    """GIVEN three outputs, of which one varies in size, THEN that one has no mean, and a note says so."""
+    module = Returning()
+    gatherer = MeanGatherer({"it": module})
+    for size in (3, 4):
+        with gatherer.listening(torch.ones(2, size).bool()):
+            module([torch.full((2, size, 2), float(size)), torch.ones(2, 1, size), torch.ones(2, size, 1)])
+    change = removal(module, "mean", gatherer.means["it"])
+    assert isinstance(change, Removal)
+    assert change.notes == (reason("some-without-mean", tensors=1, why=reason("output-size-varies")),)
+    unused, effect = torch.full((2, 1, 3), torch.nan), Effect()
+    with change.applied(MASK, effect):
+        first, kept, second = module([torch.ones(2, 3, 2), unused, torch.zeros(2, 3, 1)])
+    assert first.unique().tolist() == [pytest.approx(25 / 7)]
+    assert second.unique().tolist() == [1.0]
+    assert kept is unused
+    assert effect.why_invalid() is None
+
+
+class Router(nn.Linear):
+    """Returns logits that nobody reads, then weights and indices of two experts."""
+
+    def forward(self, input: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: A002
+        logits = super().forward(input)
+        return logits, *logits.softmax(-1).topk(2)
+
+
+def test_a_router_is_removed_by_what_it_is_fed() -> None:
+    """GIVEN a router with a bias, THEN zeroed it takes the bias's experts, resampled another example's."""
+    torch.manual_seed(0)
+    router, states, mask = Router(4, 6), torch.randn(6, 4), torch.ones(2, 3).bool()
+    with torch.no_grad():
+        with Removal(router, zero, by_input=True).applied(mask, Effect()):
+            _, weights, experts = router(states)
+        _, by_bias, best = router(torch.zeros(6, 4))
+        with Removal(router, resample, by_input=True).applied(mask, Effect()):
+            resampled = router(states)
+        others = router(states.roll(3, 0))
+    assert torch.equal(experts, best)
+    assert torch.equal(weights, by_bias)
+    assert all(map(torch.equal, resampled, others))
 
 
 def test_every_call_of_a_shared_module_is_changed() -> None:
@@ -148,9 +242,9 @@ def test_non_finite_output_is_invalid() -> None:
 
 def test_uncalled_module_is_invalid_for_both_methods() -> None:
     """GIVEN a module that no pass calls, THEN neither method applies, and the reason says so."""
-    mean = MeanGatherer({"it": Returning()}).means["it"]
+    means = MeanGatherer({"it": Returning()}).means["it"]
     for method in ("zero", "mean"):
-        assert removal(Returning(), method, mean) == "not-called"
+        assert removal(Returning(), method, means) == "not-called"
 
 
 @pytest.mark.parametrize("output", [torch.ones(2, 3, 2, dtype=torch.long), None, "text"])
@@ -169,10 +263,10 @@ def test_features_that_vary_have_no_mean() -> None:
     mean = Mean()
     for features in (2, 3):
         mean.add(torch.ones(1, 2, features), torch.ones(1, 2, 1))
-    zeroing = removal(Returning(), "zero", mean)
+    zeroing = removal(Returning(), "zero", [mean])
     assert isinstance(zeroing, Removal)
     assert zeroing.change is zero
-    assert removal(Returning(), "mean", mean) == "output-size-varies"
+    assert removal(Returning(), "mean", [mean]) == "output-size-varies"
 
 
 @pytest.mark.parametrize(
@@ -181,17 +275,18 @@ def test_features_that_vary_have_no_mean() -> None:
         ((2, 3, 5), [[[1], [1], [1]], [[1], [0], [0]]]),
         ((1, 3, 5), [[[2], [1], [1]]]),
         ((6, 5), [[1], [1], [1], [1], [0], [0]]),
+        ((2, 1, 3, 5), [[[[1], [1], [1]]], [[[1], [0], [0]]]]),
         ((2, 5), [[1], [1]]),
     ],
 )
 def test_positions_count_by_the_shape_of_the_output(shape: tuple[int, ...], expected: list[Any]) -> None:
-    """GIVEN per-token, shared, flattened and pooled outputs, THEN each position counts as often as it is real."""
+    """GIVEN per-token, shared, flattened, per-head and pooled outputs, THEN positions count as often as real."""
     assert position_weights(torch.zeros(shape), MASK).tolist() == expected
 
 
 def test_mean_replacement_may_be_changed_in_place() -> None:
     """GIVEN a model that adds to the output in place, THEN one position's sum does not reach another's."""
-    changed = replace_by(torch.tensor([1.0, 2.0]))(torch.zeros(2, 3, 2), MASK)
+    changed = replace_by(torch.tensor([1.0, 2.0]))(torch.zeros(2, 3, 2), MASK, 0)
     changed[0, 0] += 5
     assert changed[1, 2].tolist() == [1.0, 2.0]
 
@@ -227,7 +322,7 @@ def test_every_head_of_a_core_has_means_of_its_own() -> None:
     gatherer = MeanGatherer({"core": call})
     with gatherer.listening(CORE_MASK):
         output = attention(states)
-    vector = vector_of(gatherer.means["core"])
+    vector = vector_of(*gatherer.means["core"])
     real = torch.stack([output[0, :, 0], output[0, :, 1], output[1, :, 0]])  # (positions, heads, D)
     torch.testing.assert_close(vector, real.double().mean(0).flatten())
     with Removal(call, replace_by(vector)).applied(CORE_MASK, Effect()):
@@ -239,7 +334,7 @@ def test_every_head_of_a_core_has_means_of_its_own() -> None:
 def test_padded_positions_of_a_core_do_not_count() -> None:
     """GIVEN a change at a padded position only THEN the core's output counts as unchanged."""
 
-    def change(features: Tensor, _mask: Tensor) -> Tensor:
+    def change(features: Tensor, _mask: Tensor, _place: int) -> Tensor:
         changed = features.clone()
         changed[1, 1] += 5
         return changed

@@ -63,7 +63,7 @@ def test_readme_adapter_is_found_and_valid(installed: Path, tmp_path: Path) -> N
     """GIVEN the installed package THEN its adapter is listed beside ours, and its checkpoint's size is true."""
     code = """if True:
         import json, torch, transformers
-        from energyscope.adapters import load_adapter
+        from energyscope.adapter_registry import load_adapter
         from energyscope.components import component_tree
         adapter = load_adapter("qwen3")
         shape = dict(adapter.checkpoints["qwen3-0.6b"].configuration)

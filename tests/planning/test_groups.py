@@ -7,7 +7,7 @@ import transformers
 from tiny_models import save_model
 from torch import nn
 
-from energyscope.adapters import load_adapter
+from energyscope.adapter_registry import load_adapter
 from energyscope.loading import load_model
 from energyscope.planning.groups import groups_of
 

@@ -7,7 +7,8 @@ from typing import Any
 import tiny_models
 import torch
 
-from energyscope.adapters import Adapter, Granularity, load_adapter
+from energyscope.adapter_registry import load_adapter
+from energyscope.adapters import Adapter, Granularity
 from energyscope.components import ComponentTree, component_tree
 
 FAMILIES = ("distilbert", "gpt2", "llama")

@@ -13,7 +13,8 @@ from families import FAMILIES, tree_of
 from torch import Tensor
 from torch.nn import functional
 
-from energyscope.adapters import SDPA, Part, load_adapter
+from energyscope.adapter_registry import load_adapter
+from energyscope.adapters import SDPA, Part
 from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import ModelError
 from energyscope.replay.capture import Capture, capture, forward_inputs, not_called

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
-from plan_builder import build_plan, header, plan_entries
+from plan_builder import add_levers, build_plan, header, lever_rows, plan_entries
+from rich.console import Console
 from run_builder import Shape
 
 from energyscope.changes.savings import best, changes
 from energyscope.reporting.run import plan
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.report import RUN, Report
+from energyscope.reporting.run.terminal import plan_of
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +145,25 @@ def test_what_was_applied_has_a_grade(made):
     rows = {row["name"]: row for row in plan.first_plan(Report(made)).choices().rows}
     assert rows["Plan"]["grade"] == "A"
     assert rows["INT4 everywhere"]["grade"] is None
+
+
+def test_a_lever_that_is_dropped_is_told(tmp_path):
+    """GIVEN prompt lookup that saves alone and costs with the plan THEN it is marked, and one sentence says so."""
+    with_plan = lever_rows(prompt_lookup=(1.2, 1.15, 1.25), kv_cache=(0.9, 0.88, 0.92))
+    alone = lever_rows(prompt_lookup=(0.7, 0.65, 0.75), kv_cache=(0.9, 0.88, 0.92))
+    report = Report(add_levers(build_plan(tmp_path / "run"), with_plan, alone))
+    table = plan.levers_table(report)
+    assert [(row["change"], row["use"]) for row in table.rows] == [
+        ("A 3 KV cache", "yes"), ("Prompt lookup of 3 tokens", "no"),
+    ]  # fmt: skip
+    (note,) = table.notes
+    assert note.startswith("Prompt lookup of 3 tokens (decode) saves 30 % of the energy without the plan, and")
+    assert note.endswith("and costs 20 % more with it: it is dropped.")
+    assert note in text_of(plan_of(report.run, 100))
+
+
+def text_of(drawing):
+    """Return what a terminal shows, in one line."""
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(drawing)
+    return " ".join(console.export_text().split())

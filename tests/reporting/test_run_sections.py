@@ -187,6 +187,26 @@ def test_the_table_of_changes_holds_what_was_measured(inference):
     assert (len(content.tables["skipped"].rows) if skipped else 0) == len(skipped)
 
 
+def test_prompt_lookup_has_a_bar_and_a_table_of_what_is_accepted(tmp_path):
+    """GIVEN prompt lookup among the alternatives, THEN a row among the changes, and what it rests on apart."""
+    run = build_inference(tmp_path / "run", Inference(layers=2))
+    document = run.alternatives
+    base = next(row for row in document["rows"] if row["what"] == "base")
+    accepted = {
+        "tokens_per_step": {"value": 1.6, "low": 1.5, "high": 1.7}, "proposed_share": 0.8, "texts": 16, "same": 15,
+        "largest_gap": 0.1,
+    }  # fmt: skip
+    ratio = {"value": 0.7, "low": 0.65, "high": 0.75}
+    changed = {"what": "prompt_lookup", "value": "3", "proposed": 3, "ratio": ratio, "acceptance": accepted}
+    document["rows"].append({**base, **changed})
+    RunStore.open(run.path).write_json("alternatives.json", document)
+    tables = changes.section(Report(load_run(run.path))).tables
+    row = next(row for row in tables["changes"].rows if row["change"] == "Prompt lookup of 3 tokens")
+    assert (row["saved"].value, row["quality"], row["verdict"]) == (pytest.approx(0.3), "same", "saves")
+    (shown,) = tables["lookup"].rows
+    assert (shown["proposed"], shown["accepted"].value, shown["texts"]) == (3, 1.6, "15 of 16")
+
+
 def test_every_precision_and_shape_of_a_benchmark_is_in_its_table(full):
     """GIVEN two batch sizes, THEN a row for each cell, the six panels of the first shape, and growth by batch."""
     content = changes.section(Report(full))

@@ -79,7 +79,7 @@ def test_alike_examples_cannot_be_resampled() -> None:
     tree = component_tree(model, llama.adapter, "coarse")
     same = {"input_ids": torch.full((3, 5), 7), "attention_mask": torch.ones(3, 5, dtype=torch.long)}
     alone = {"input_ids": torch.full((1, 5), 7), "attention_mask": torch.ones(1, 5, dtype=torch.long)}
-    for batch, code in ((same, "output-unchanged"), (alone, "one-example-batch")):
+    for batch, code in ((same, "output-same-for-all"), (alone, "one-example-batch")):
         rows = ablate(model, tree, Evaluation("made", "next-token", (batch,), None, 3), methods=("resample",)).rows
         assert not any(row.valid for row in rows)
         assert {row.reasons for row in rows} == {code}
@@ -166,6 +166,34 @@ def test_clear_components_are_looked_at_less() -> None:
     for row in early:
         if row.examples == given.examples and row.metric == "kl":
             assert row.value == pytest.approx(kl(whole, row.component, "zero"), rel=1e-12)
+
+
+class Seldom(nn.Module):
+    """Wraps an MLP, which it calls always and uses only for texts of eight tokens."""
+
+    def __init__(self, own: nn.Module) -> None:
+        super().__init__()
+        self.own = own
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.own(x) * float(x.shape[1] == 8)
+
+
+def test_what_is_seldom_used_is_looked_at_to_the_end() -> None:
+    """GIVEN a component without effect on the first batches THEN it is not given up before the last."""
+    model, given = model_of("gpt2"), data(batches=16, size=8)
+    model.transformer.h[1].mlp = Seldom(model.transformer.h[1].mlp)
+    batches = list(given.batches)
+    late = (EarlyStopping(16, adaptive=True, seed=0).first_batch() + 1) % 16
+    ids = torch.randint(1, 20, (8, 8), generator=torch.Generator().manual_seed(4))
+    batches[late] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    given = Evaluation("made", "next-token", tuple(batches), None, 128)
+    parts = (Part("layer", "transformer.h.{layer}", "coarse"), Part("mlp", "transformer.h.1.mlp.own", "coarse"))
+    tree = component_tree(model, Adapter("made", ("gpt2",), "next-token", "transformer.h", parts), "coarse")
+    rows = ablate(model, tree, given, methods=("zero",), adaptive=True).rows
+    (row,) = [row for row in rows if (row.component, row.metric) == ("transformer.h.1.mlp.own", "kl")]
+    assert (row.valid, row.examples) == (True, 128)
+    assert (row.value or 0) > 0
 
 
 class Aside(nn.Module):

@@ -11,6 +11,7 @@ import pytest
 import tiny_models
 import torch
 
+from energyscope.changes import lookup
 from energyscope.changes.plan import BASE, Alternative
 from energyscope.changes.runner import Prepared
 from energyscope.errors import MeterError, UsageError
@@ -21,7 +22,7 @@ from energyscope.progress import silent
 from energyscope.reasons import read, reason, split
 from energyscope.stages.alternatives import AlternativesSettings, Budget, Passes, alternatives, recover
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu
-from energyscope.workloads import profile_inputs
+from energyscope.workloads import load_evaluation, profile_inputs
 
 SHORT = {"window_s": 0.03, "passes": 2, "budget_s": 24.0}
 
@@ -196,7 +197,7 @@ def test_a_budget_that_is_too_small_leaves_the_bases(llama):
     """GIVEN a tenth of a second THEN the run's own setting is measured, and all else is skipped for time."""
     document, _ = measured(llama, context_length=16, settings={"budget_s": 0.1})
     assert {row["what"] for row in document["rows"]} == {BASE}
-    skipped = [entry for entry in document["skipped"] if entry["what"] != "execution"]
+    skipped = [entry for entry in document["skipped"] if entry["what"] not in {"execution", "prompt_lookup"}]
     reasons = [read(entry["reason"]) for entry in skipped]
     assert reasons
     assert {(why.code, why.values["budget_s"]) for why in reasons} == {("beyond-time-budget", 0.1)}
@@ -220,6 +221,27 @@ def test_graphs_and_long_contexts_are_refused_before_anything_is_measured(llama)
         with pytest.raises(UsageError), MeterGroup([ModelledMeter(65.0)]) as meter:
             alternatives(llama, prompt, meter, AlternativesSettings(), journal=entries.append, **wrong)
     assert entries == []
+
+
+def test_prompt_lookup_is_measured_on_the_data(llama, monkeypatch):
+    """GIVEN evaluation data THEN steps of 4 and 8 rows have rows, with what is accepted; without, the reason."""
+    settings = {"batch_sizes": (1,), "context_lengths": (64,), "budget_s": 25.0}
+    monkeypatch.setattr(lookup, "NEW_TOKENS", 8)
+    evaluation = load_evaluation(llama, max_examples=60)
+    document, _ = measured(llama, context_length=64, settings=settings, evaluation=evaluation)
+    rows = named(document)
+    plain = rows["decode", BASE, BASE]["energy_mj"]["value"]
+    for value in ("3", "7"):
+        row = rows["decode", "prompt_lookup", value]
+        assert (row["proposed"], row["batch_size"], row["windows"]) == (int(value), 1, SHORT["passes"])
+        assert row["acceptance"]["texts"] == row["acceptance"]["same"] == 16
+        tokens = row["acceptance"]["tokens_per_step"]["value"]
+        assert 1 < tokens < 1 + row["proposed"]
+        per_step = 1e3 * tokens * row["joules_per_token"]["value"]
+        assert min(row["energy_mj"]["value"], plain) <= per_step <= max(row["energy_mj"]["value"], plain)
+    assert "lookup-on-this-data" in document["notes"]
+    without, _ = measured(llama, context_length=64, settings={**settings, "budget_s": 0.1})
+    assert reason("lookup-without-text") in [entry["reason"] for entry in without["skipped"]]
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from energyscope import user_files
 from energyscope.metering.group import MeterGroup
 from energyscope.stages import sampling_interval as sampling
 from energyscope.stages.sampling_interval import sampling_interval, search_s
@@ -34,7 +35,7 @@ def searches(monkeypatch, tmp_path):
         found.append(0.0008 + len(found) * 1e-5)
         return found[-1]
 
-    monkeypatch.setattr(sampling.typer, "get_app_dir", lambda name: str(tmp_path / "settings"))
+    monkeypatch.setattr(user_files.typer, "get_app_dir", lambda name: str(tmp_path / "settings"))
     monkeypatch.setattr(sampling, "Board", Board)
     monkeypatch.setattr(sampling, "find_sampling", find)
     monkeypatch.setattr(sampling, "bursts_on", lambda device: None)

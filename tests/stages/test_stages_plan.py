@@ -187,22 +187,36 @@ def test_levers_are_measured_with_the_layers_in_place(tmp_path, monkeypatch):
     rows = first(run)["levers"]["rows"]
     assert {(row["what"], row["value"]) for row in rows} >= {("base", "base"), ("batch_size", "4")}
     found = levers(run)
-    assert {change.what for change in found} >= {"batch_size"}
-    assert all(change.modelled for change in found)
+    assert {lever.change.what for lever in found} >= {"batch_size"}
+    assert all(lever.change.modelled for lever in found)
 
 
-@pytest.mark.parametrize("verdict", ["saves", "keep"])
-def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict):
-    """GIVEN --export THEN what has a format is chosen from, and a folder is written where the plan saves."""
+@pytest.mark.parametrize(
+    ("verdict", "form", "precisions", "code"),
+    [
+        ("saves", None, BY_TORCH, "exported-compressed-tensors"),
+        ("saves", "torchao", ("w8a16",), "exported-torchao"),
+        ("saves", None, ("nf4",), "exported-bitsandbytes"),
+        ("keep", None, ("int4",), "plan-not-exported"),
+    ],
+)
+def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict, form, precisions, code):
+    """GIVEN --export THEN what the format holds is chosen from, and a folder is written where the plan saves."""
     monkeypatch.setattr(plan.document, "_verdict", lambda _: verdict)
-    monkeypatch.setattr(plan.document, "_adopted", lambda choices: named(choices, "all int4"))
+    monkeypatch.setattr(plan.document, "_adopted", lambda choices: named(choices, f"all {precisions[-1]}"))
     folder = tmp_path / "exported"
     options = {**SHORT, "root": tmp_path, "max_examples": 30, "phase": "prefill", "levers": False}
-    run = energyscope.run("tiny-llama", **options, budget="loss +9", name="export", export=folder)
-    assert run.plan["precisions"] == ["fp32", *BY_TORCH]
+    asked = {"export_format": form, "plan_precisions": () if precisions == BY_TORCH else precisions}
+    run = energyscope.run(
+        "tiny-llama", **options, **asked, budget="loss +9", name="e", export=folder, command="energyscope plan x"
+    )
+    assert run.plan["precisions"] == ["fp32", *precisions]
     assert folder.exists() == (verdict == "saves")
-    codes = [read(text).code for text in run.document["warnings"]]
-    assert ("plan-not-exported" in codes) == (verdict == "keep")
+    notes = [read(text) for text in run.document["warnings"]]
+    assert code in [note.code for note in notes]
+    if verdict == "saves":
+        assert "- Command: `energyscope plan x`" in (folder / "README.md").read_text(encoding="utf-8")
+        assert str(folder) in notes[-1].words
 
 
 @pytest.mark.parametrize(
@@ -211,7 +225,19 @@ def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict):
         ({"precision": "int8"}, UsageError, "quantized already"),
         ({"plan_precisions": ("fp32",)}, UsageError, "no precision is possible here but fp32$"),
         ({"budget": "nonsense"}, UsageError, "cannot be read"),
-        ({"export": Path("x"), "plan_precisions": ("int8",)}, UsageError, "--export has no format for int8"),
+        ({"export": Path("x"), "plan_precisions": ("bf16",)}, UsageError, "bf16 cannot be exported"),
+        (
+            {"export": Path("x"), "plan_precisions": ("int8", "nf4")},
+            UsageError,
+            "one precision beside the model's",
+        ),
+        (
+            {"export": Path("x"), "export_format": "bitsandbytes"},
+            UsageError,
+            "one precision beside the model's own",
+        ),
+        ({"export": Path("x"), "export_format": "gguf"}, UsageError, "--export-format 'gguf' is not known"),
+        ({"export_format": "torchao"}, UsageError, "--export-format is for --export FOLDER"),
         ({"export": Path(), "budget": "kl 1"}, UsageError, "--export . exists: name a new folder"),
         ({"workloads": ("decode:0",)}, UsageError, "name some of prefill, decode, decode:32"),
         ({"budget": "accuracy -0.01%"}, DataError, "each half of the data needs 30,000"),
@@ -269,6 +295,7 @@ def test_a_budget_asks_for_a_plan():
         ("tiny-gpt2", {"skip_modules": ("transformer",)}, UsageError, "there is nothing to plan"),
         ("tiny-distilbert", {"workloads": ("decode",)}, UsageError, "leave decode out of --workloads"),
         ("tiny-gpt2", {"export": Path("x")}, ModelError, r"is a Conv1D, .* with energyscope\.apply_plan"),
+        ("tiny-gpt2", {"export": Path("x"), "export_format": "torchao"}, ModelError, "torchao has Linear only"),
         ("tiny-gpt2", {"workloads": ("decode",), "context_lengths": (9999,)}, UsageError, r"9,?999"),
     ],
 )

@@ -36,6 +36,22 @@ def test_the_cache_holds_what_the_text_before_gives(loaded):
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
+@pytest.mark.parametrize("context", [19, 511])
+def test_a_step_that_verifies_a_proposal_ends_as_an_ordinary_step(loaded, kind, context):
+    """GIVEN three tokens proposed THEN there are four rows; the last sees what an ordinary step's does."""
+    plain = decode_step(loaded, context_length=context, kv_cache=kind)
+    verifying = decode_step(loaded, context_length=context, kv_cache=kind, proposed=3)
+    assert int(verifying.inputs["past_key_values"].get_seq_length()) == context - 3
+    for _ in range(2):  # it can be replayed
+        logits = [loaded.model(**forward_inputs(loaded.model, step.inputs)).logits for step in (plain, verifying)]
+        assert [each.shape[1] for each in logits] == [1, 4]
+        torch.testing.assert_close(logits[1][:, -1], logits[0][:, -1], atol=1e-4, rtol=1e-4)
+    text = profile_inputs(loaded, sequence_length=context + 1).inputs["input_ids"]
+    whole = loaded.model(input_ids=text, use_cache=False).logits[:, -4:]
+    torch.testing.assert_close(logits[1], whole, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
 def test_the_prompts_pass_fills_an_empty_cache(loaded, kind):
     """Again and again it finds no tokens, and the head gives the last token's logits only."""
     prompt = prompt_pass(loaded, profile_inputs(loaded, sequence_length=8), kv_cache=kind, new_tokens=4)

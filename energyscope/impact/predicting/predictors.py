@@ -15,7 +15,9 @@ loss, from squared gradients in place of its curvature, from the outputs, or fro
                       their excess kurtosis; both over the component's matrices pooled
 
 The loss of an example is the mean negative log likelihood of its predictions, in nats. The first four are means
-over examples. They are no impact: `energyscope.correlation.predictors` compares how both rank components.
+over examples. Of a component that returns several tensors, the output is the first; of a router, whose removal
+changes what it is fed, ``taylor_removal`` is None. They are no impact: `energyscope.correlation.predictors`
+compares how both rank components.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from energyscope.impact.predicting.weight_gradients import (
 )
 from energyscope.impact.predictions import memory_share
 from energyscope.impact.quantizing.matrices import matrices_of, owners, why_unreadable
+from energyscope.impact.removal import BY_INPUT
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import ImpactRow
 
@@ -122,7 +125,7 @@ class _Survey:
 def _predictors(part: Component, survey: _Survey, seed: int, note: str) -> Iterator[ImpactRow]:
     row = partial(_row, part)
     outputs = survey.activations[part.name]
-    problem = outputs.why_no_gradient()
+    problem = reason("removed-by-input") if part.kind in BY_INPUT else outputs.why_no_gradient()
     yield row("taylor_removal", _mean(np.abs(outputs.removal.values()), seed, problem), note)
     if outputs.skips:
         skipping = _mean(np.abs(outputs.skip.values()), seed, problem or outputs.skip_problem)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from energyscope.functions import exchanged_forward
-from energyscope.impact.outputs import Effect, first_tensor, position_weights, unsuitable
+from energyscope.impact.outputs import Effect, compared, features_of, unsuitable
 from energyscope.impact.quantizing.matrices import (
     Matrix,
     Shared,
@@ -99,17 +99,15 @@ class Quantization(ABC):
         with torch.no_grad():
             copied_args, copied_kwargs = cloned((args, kwargs))  # a module may write into its inputs
             unchanged = forward(*copied_args, **copied_kwargs)
-        original = first_tensor(unchanged)
-        if original is None or not original.is_floating_point():
-            effect.problem = unsuitable(original)
+        if not features_of(unchanged):
+            effect.problem = unsuitable(unchanged)
             return unchanged
         with self._exchanged(forward) as changed_forward:
             output = changed_forward(*args, **kwargs)
-        changed = first_tensor(output)
-        assert changed is not None  # noqa: S101  the same module gave the original
-        # as float32: the same kernels ran on the same inputs, so that even a change as small as the dtype's
-        # resolution comes from the weights and is no rounding
-        effect.add(original.float(), changed.float(), position_weights(original, mask))
+        for original, changed, weights in compared(self.module, unchanged, output, mask):
+            # as float32: the same kernels ran on the same inputs, so that even a change as small as the dtype's
+            # resolution comes from the weights and is no rounding
+            effect.add(original.float(), changed.float(), weights)
         return output
 
 

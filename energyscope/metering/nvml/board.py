@@ -154,8 +154,9 @@ class Board:
         return None if processes is None else [process.pid for process in processes]
 
     def facts(self) -> dict[str, Any]:
-        """Return the board's name, driver, limits (W), MIG mode, processes and use."""
+        """Return the board's name, driver, power limits (W: set, default, lowest), MIG mode, processes and use."""
         nvml = self.nvml
+        limits = self._ask(nvml.nvmlDeviceGetPowerManagementLimitConstraints)
         mig = self._ask(nvml.nvmlDeviceGetMigMode)
         persistence = self._ask(nvml.nvmlDeviceGetPersistenceMode)
         return {
@@ -164,6 +165,7 @@ class Board:
             "driver": self._or_none(nvml.nvmlSystemGetDriverVersion),
             "power_limit_w": self._watts(nvml.nvmlDeviceGetEnforcedPowerLimit),
             "default_power_limit_w": self._watts(nvml.nvmlDeviceGetPowerManagementDefaultLimit),
+            "min_power_limit_w": None if limits is None else limits[0] / 1e3,
             "mig": None if mig is None else bool(mig[0]),
             "persistence": persistence,
             "processes": self.processes(),

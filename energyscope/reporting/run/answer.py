@@ -20,6 +20,7 @@ from energyscope.reporting.run.changes import change_figure, change_name, precis
 from energyscope.reporting.run.energy import block_figure
 from energyscope.reporting.run.method import left_out, unfinished
 from energyscope.reporting.run.plan import first_plan
+from energyscope.reporting.run.power_limit import lower_limit_sentence
 from energyscope.reporting.run.quality import rank_figure, ranking
 from energyscope.reporting.run.report import (
     DECODE,
@@ -43,7 +44,7 @@ _MEMORY_BOUND = 30.0  # FLOPs for a byte of traffic, below which reading memory 
 _COMPUTE_BOUND = 300.0  # and above which arithmetic does
 _MOSTLY = 0.5
 _PER_THOUSAND = "Joules per 1,000 tokens"
-STRUCTURE = "No adapter serves this model type: its components were found by structure."
+STRUCTURE = "No adapter was used: components were found by structure."
 RANDOM_WEIGHTS = "The true shape without trained weights: energy depends on values to some degree."
 
 
@@ -295,7 +296,12 @@ class Answer:
     def record(self) -> dict[str, Any]:
         """Return the answer for a machine."""
         texts = {"sentence": self.sentence, "idle": self.idle, "cause": self.cause}
-        return {**texts, "ranking": self.ranking, "trust": self.trust}
+        return {
+            **texts,
+            "ranking": self.ranking,
+            "trust": self.trust,
+            "power_limit": lower_limit_sentence(self.report),
+        }
 
     @property
     def _planned(self) -> Interval | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from energyscope import format as fmt
+from energyscope.changes.acceptance import LOOKUP
 from energyscope.changes.savings import LINEARS, PLAN, Change, changes
 from energyscope.intervals import Interval, finite, from_entry, not_negative
 from energyscope.reporting.charts.bars import bars
@@ -14,6 +15,7 @@ from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
 from energyscope.reporting.run.parts import blocks, columns, is_noisy
 from energyscope.reporting.run.plan_names import choice_name
+from energyscope.reporting.run.power_limit import lower_limit_sentence
 from energyscope.reporting.run.report import (
     EXECUTIONS,
     GRAPH,
@@ -29,6 +31,7 @@ from energyscope.runs.tree import EAGER
 
 _COLOURS = {"saves": SAVES, "costs": COSTS, "unclear": UNCLEAR}
 _MOST_BARS = 9
+_SAME_PREDICTIONS = frozenset({"batch_size", "execution", "kv_cache", "attention", LOOKUP})
 _PANELS = (
     ("latency", "Latency"),
     ("speedup", "Speed-up"),
@@ -50,6 +53,7 @@ def section(report: Report) -> Content | None:
     tables = {
         "changes": change_table(measured, report),
         "benchmark": precisions,
+        "lookup": _lookup(report),
         "contexts": contexts,
         "skipped": _skipped(report),
     }
@@ -58,6 +62,7 @@ def section(report: Report) -> Content | None:
         "notes": [*(report.alternatives.get("notes") or []), *(report.benchmark.get("notes") or [])],
         "panels": [figure.name for figure in figures],
         "no_quality": report.benchmark.get("predictions_reason"),
+        "power_limit": lower_limit_sentence(report),
     }
     return Content(data, figures, tables)
 
@@ -76,6 +81,7 @@ def change_name(change: Change) -> str:
         "batch_size": f"a batch of {change.value}",
         "kv_cache": f"a {change.value} KV cache",
         "attention": "unfused attention" if change.value == EAGER else f"{change.value} attention",
+        LOOKUP: f"prompt lookup of {change.value} tokens",
     }
     return names.get(change.what, f"{change.what.replace('_', ' ')} {change.value}")
 
@@ -94,12 +100,12 @@ def change_table(measured: list[Change], report: Report) -> Table:
     ]
     rows = [
         {
-            "change": _capital(change_name(change)),
+            "change": capital(change_name(change)),
             "phase": change.phase if report.generates or change.phase == "decode" else "forward pass",
             "saved": change.saved,
             "time": change.time,
             "quality": _quality(change),
-            "confidence": _confidence(change),
+            "confidence": confidence(change),
             "setup": change.setup_s,
             "colour": _COLOURS[change.verdict],
             "noisy": change.verdict == "unclear",
@@ -111,7 +117,8 @@ def change_table(measured: list[Change], report: Report) -> Table:
     return Table(columns, rows, "What would change it")
 
 
-def _capital(name: str) -> str:
+def capital(name: str) -> str:
+    """Return a change's name as a line begins with it."""
     return name if name in EXECUTIONS.values() else name[:1].upper() + name[1:]  # torch.compile is a name
 
 
@@ -149,7 +156,7 @@ def precision_figure(report: Report) -> Figure | None:
 
 def _quality(change: Change) -> str:
     if change.what not in {"precision", PLAN, LINEARS}:
-        return "same" if change.what in {"batch_size", "execution", "kv_cache", "attention"} else fmt.UNKNOWN
+        return "same" if change.what in _SAME_PREDICTIONS else fmt.UNKNOWN
     if change.quality is None:
         return "not measured"
     sign = "+" if change.quality.value > 0 else ""
@@ -158,7 +165,8 @@ def _quality(change: Change) -> str:
     return f"{words} ({change.metric} {sign}{fmt.quantity(change.quality.value, unit)})"
 
 
-def _confidence(change: Change) -> str:
+def confidence(change: Change) -> str:
+    """Return how sure a change is, in a word."""
     if change.modelled:
         return "MODELLED"
     if change.disturbed:
@@ -332,6 +340,33 @@ def _contexts(report: Report) -> Table:
     rows.sort(key=lambda row: row["context"] or 0)
     several = len({row["context"] for row in rows}) > 1
     return Table(columns, rows if several else [], "The same step at other contexts")
+
+
+def _lookup(report: Report) -> Table:
+    """Return what prompt lookup gets accepted, and what verifying it takes."""
+    rows: list[Row] = [
+        {
+            "proposed": row.get("proposed"),
+            "accepted": from_entry(accepted.get("tokens_per_step")),
+            "share": accepted.get("proposed_share"),
+            "energy": from_entry(row.get("energy_mj")),
+            "token": from_entry(row.get("joules_per_token"), 1e3),
+            "texts": f"{accepted.get('same')} of {accepted.get('texts')}",
+            "gap": accepted.get("largest_gap"),
+        }
+        for row in report.alternatives.get("rows") or []
+        if (accepted := row.get("acceptance"))
+    ]
+    columns = [
+        Column("proposed", "Tokens proposed", "count", "a step"),
+        Column("accepted", "Tokens a step", "", "that it makes: 1, and what is accepted of the proposed ones"),
+        Column("share", "Steps with a proposal", "share"),
+        Column("energy", "Energy of such a step", "mJ"),
+        Column("token", "Energy per token", "mJ", "of all steps"),
+        Column("texts", "Same texts", hint="as without prompt lookup, greedily"),
+        Column("gap", "Largest gap", "", "nats between the tokens where texts begin to differ: rounding"),
+    ]
+    return Table(columns, rows, "Prompt lookup")
 
 
 def _skipped(report: Report) -> Table:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from energyscope.changes.savings import levers
+from energyscope.changes.savings import Lever, levers
 from energyscope.grouping import group_by
-from energyscope.intervals import Interval, finite, from_entry
+from energyscope.intervals import Interval, finite, from_entry, less
 from energyscope.reporting.charts.grid import tiles
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence
+from energyscope.reporting.run.changes import capital, change_name, confidence
 from energyscope.reporting.run.plan_names import (
     ALL,
     OBJECTIVES,
@@ -19,12 +20,12 @@ from energyscope.reporting.run.plan_names import (
     choice_name,
     graded,
     harm_title,
-    less,
     named,
     of_objective,
     saved_title,
     workload_name,
 )
+from energyscope.reporting.run.power_limit import lower_limit_sentence
 from energyscope.reporting.run.report import RUN, Report, precision_name
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Row, Table
@@ -62,6 +63,7 @@ def section(report: Report) -> Content | None:
         "random": document["weights"] == "random",
         "own": precision_name(document["precisions"][0]),
         "file": PLAN_JSON,
+        "power_limit": "" if report.alternatives else lower_limit_sentence(report),
     }
     return Content(data, figures, tables)
 
@@ -323,24 +325,35 @@ def _left_out(document: Mapping[str, Any]) -> Table:
 
 def levers_table(report: Report) -> Table:
     """Return what else saves energy with the plan applied; empty where that was not measured."""
+    measured = levers(report.run)
     columns = [
         Column("change", "With the plan"),
         Column("phase", "Phase"),
         Column("saved", "Energy saved", "share", "of the same work, against the plan alone"),
-        Column("time", "Time", "ratio", rank=1),
-        Column("confidence", "Confidence", hint="clear: the interval excludes no change"),
+        Column("alone", "Without the plan", "share", "energy saved, against the model as it is", rank=3),
+        Column("time", "Time", "ratio", rank=2),
+        Column("confidence", "Confidence", hint="clear: the interval excludes no change", rank=1),
+        Column("use", "Use", hint="yes: it saves energy with the plan too"),
     ]
     rows = [
         {
-            "change": f"{change.what.replace('_', ' ')} {change.value}",
-            "phase": change.phase,
-            "saved": change.saved,
-            "time": change.time,
-            "confidence": "MODELLED" if change.modelled else "unclear" if change.verdict == "unclear" else "clear",
+            "change": capital(change_name(lever.change)),
+            "phase": lever.change.phase,
+            "saved": lever.change.saved,
+            "alone": lever.alone.saved if lever.alone else None,
+            "time": lever.change.time,
+            "confidence": confidence(lever.change),
+            "use": "yes" if lever.change.verdict == "saves" else "no",
         }
-        for change in levers(report.run)
+        for lever in measured
     ]
-    return Table(columns, rows, "What else saves energy, with the plan applied")
+    notes = [sentence("run/dropped.txt.j2", **_named_lever(lever)) for lever in measured if lever.dropped]
+    return Table(columns, rows, "What else saves energy, with the plan applied", notes)
+
+
+def _named_lever(lever: Lever) -> dict[str, Any]:
+    change = lever.change
+    return {"name": change_name(change), "phase": change.phase, "change": change, "alone": lever.alone}
 
 
 def elsewhere_table(document: Mapping[str, Any]) -> Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from energyscope.intervals import Interval
 from energyscope.reporting.run.report import precision_name
 
 PLAN = "plan"
@@ -50,11 +49,3 @@ def graded(objective: str) -> str:
 def of_objective(document: Mapping[str, Any], entry: Mapping[str, Any]) -> Any:
     """Return what an entry says of the objective; plans made before it was kept say so of energy alone."""
     return entry["energy"] if document["objective"] == "energy" else entry.get("saves")
-
-
-def less(ratio: Interval | None) -> Interval | None:
-    """Return what is saved where so much is taken of what was."""
-    if ratio is None:
-        return None
-    low, high = (None if limit is None else 1 - limit for limit in (ratio.high, ratio.low))
-    return Interval(1 - ratio.value, low, high)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from energyscope import reasons
 from energyscope.errors import UsageError
 from energyscope.intervals import from_entry, interval
+from energyscope.reasons.planning import EXPORTED
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.changes import change_table
+from energyscope.reporting.run.power_limit import lower_limit_sentence
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import tables
 from energyscope.reporting.table import Column, Table
@@ -75,6 +77,9 @@ def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[R
     if answer.ranking:
         yield Text(printable(answer.ranking))
     yield Text.assemble(("Can I trust this? ", "bold"), printable(answer.trust))
+    for note in map(reasons.read, report.document.get("warnings") or ()):
+        if note.code in EXPORTED:
+            yield Text(printable(f"{note.words[0].upper()}{note.words[1:]}."), overflow="fold")
     file = report.run.path / schema.REPORT_FILE
     command = f"No page yet: energyscope report {shlex.quote(printable(report.run.path))}"
     where = f"Report: {file}" if file.is_file() else command
@@ -101,6 +106,17 @@ def table_of(run: Run, name: str) -> Table:
     if name not in known:
         raise UsageError(f"--table {name!r} is none of {', '.join([SUMMARY, *known])}")
     return known[name]
+
+
+def plan_of(run: Run, width: int) -> RenderableType:
+    """Return the choices of a plan, what else saves energy with it, and what may be tried."""
+    from rich.console import Group
+    from rich.text import Text
+
+    known = run_tables(run)
+    shown = [known[name] for name in ("plan", "plan-levers") if name in known]
+    texts = [*(note for table in shown for note in table.notes), lower_limit_sentence(Report(run))]
+    return Group(*(table.rich(width) for table in shown), *(Text(printable(text)) for text in texts if text))
 
 
 def record(run: Run, name: str | None = None) -> Any:
@@ -130,6 +146,9 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
         for key in (key for key in every if key in _SHOWN):
             console.print()
             console.print(_drawn(every[key].head(_SHOWN[key]), console))
+        if proposed := lower_limit_sentence(Report(run)):
+            console.print()
+            console.print(printable(proposed), markup=False)
         names = ", ".join(map(printable, every))
         console.print(f"One table whole: energyscope show RUN --table NAME ({names})", style="dim", markup=False)
 

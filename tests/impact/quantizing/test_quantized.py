@@ -285,6 +285,20 @@ def test_outputs_that_are_no_numbers_are_left_alone() -> None:
     assert effect.why_invalid().code == "output-without-features"
 
 
+def test_all_that_a_component_returns_counts() -> None:
+    """GIVEN a first output that no weight reaches THEN the change of the second, deeper one is the effect."""
+
+    class Passing(nn.Linear):
+        def forward(self, input: Tensor) -> tuple[Tensor, dict[str, Tensor]]:  # type: ignore[override]  # noqa: A002
+            return input, {"scores": super().forward(input)}
+
+    module, effect = seeded(Passing(4, 4)), Effect()
+    with possible(module, "int4").applied(MASK, effect):
+        module(states(2, 3, 4))
+    assert effect.why_invalid() is None
+    assert effect.calls == 2
+
+
 class Experts(nn.Module):
     """Fused experts as transformers has them, in either layout, all of them applied."""
 

@@ -102,9 +102,9 @@ def test_what_a_board_does_not_answer_is_none(fake_nvml):
 
 
 def test_the_facts_name_the_board(fake_nvml):
-    """Name, driver, both limits and the processes are known."""
+    """Name, driver, the power limits (set, default, lowest) and the processes are known."""
     fake_nvml(f"driver 580.95\n{STEADY}\nat 0 limit_w 500\nprocess 4711 100\nat 0 persistence 0")
     facts = Board("GPU-aaaa").facts()
     assert (facts["name"], facts["driver"], facts["processes"]) == ("Fake H200", "580.95", [4711])
-    assert (facts["power_limit_w"], facts["default_power_limit_w"]) == (500, 700)
+    assert (facts["power_limit_w"], facts["default_power_limit_w"], facts["min_power_limit_w"]) == (500, 700, 200)
     assert (facts["mig"], facts["persistence"]) == (False, 0)

@@ -1,0 +1,110 @@
+"""Whether installed adapters can be imported: those of other packages are, each in a process of its own.
+
+So one that hangs, exits or takes long does no harm. What was found is kept in the user's application directory
+until the package's version or the adapter's file changes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from energyscope import user_files
+from energyscope.adapter_registry import Installed, installed, load_adapter
+from energyscope.errors import EnergyscopeError
+
+FILE = "adapters.json"
+IMPORT_LIMIT_S = 30.0
+AT_ONCE = 4  # processes
+_MARK = "energyscope-adapter:"  # before the answer: an import may print
+_CODE = "import sys; from energyscope.adapter_states import answer; answer(sys.argv[1])"
+
+
+@dataclass(frozen=True)
+class AdapterState:
+    """What importing an adapter showed: what it serves (``models``: hub ids by short name), or its ``problem``."""
+
+    model_types: tuple[str, ...] = ()
+    task: str | None = None
+    metric: str | None = None
+    models: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
+    seconds: float | None = None
+
+
+def states(*, again: bool = False) -> dict[str, AdapterState]:
+    """Return the state of every installed adapter, by name; ``again`` forgets what was kept."""
+    own = {name: _imported(name) for name, entry in installed().items() if entry.own}
+    others = {name: _key(entry) for name, entry in installed().items() if not entry.own}
+    before = {} if again else user_files.read(FILE)
+    kept = {key: before[key] for key in others.values() if isinstance(before.get(key), dict)}
+    lacking = [name for name, key in others.items() if key not in kept]
+    if lacking:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            answers = pool.map(_asked, lacking)
+            kept |= {others[name]: state for name, state in zip(lacking, answers, strict=True)}
+    if kept != before:
+        user_files.write(FILE, kept)
+    return own | {name: _state(kept[key]) for name, key in others.items()}
+
+
+def answer(name: str) -> None:
+    """Print the state of one adapter, imported in this process."""
+    sys.stdout.write(f"\n{_MARK}{json.dumps(asdict(_imported(name)))}\n")
+
+
+def _imported(name: str) -> AdapterState:
+    begin = time.perf_counter()
+    try:
+        adapter = load_adapter(name)
+    except EnergyscopeError as error:
+        return AdapterState(problem=str(error))
+    models = {short: checkpoint.hub_id for short, checkpoint in adapter.checkpoints.items()}
+    seconds = time.perf_counter() - begin
+    return AdapterState(adapter.model_types, adapter.task, adapter.metric, models, seconds=seconds)
+
+
+def _asked(name: str) -> dict[str, Any]:
+    """Return what a process of its own answers about an adapter."""
+    command = [sys.executable, "-c", _CODE, name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return {"problem": f"its import takes more than {IMPORT_LIMIT_S:.0f} s"}
+    lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    if not lines:
+        return {"problem": f"its import ended the process (exit code {done.returncode})"}
+    state: dict[str, Any] = json.loads(lines[-1].removeprefix(_MARK))
+    return state
+
+
+def _state(kept: Mapping[str, Any]) -> AdapterState:
+    known = {name: value for name, value in kept.items() if name in AdapterState.__dataclass_fields__}
+    return AdapterState(**{**known, "model_types": tuple(known.get("model_types") or ())})
+
+
+def _key(entry: Installed) -> str:
+    """Return what a kept state is of: name, package and version, and when the module's file was written."""
+    return (
+        f"{entry.point.name} of {' and '.join([entry.origin, *entry.rivals])}, {_written_ns(entry.point.module)}"
+    )
+
+
+def _written_ns(module: str) -> int | None:
+    """Return when a module's file was written, None where it is not found without importing its package."""
+    package, *rest = module.split(".")
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):
+        return None
+    folders = (spec and spec.submodule_search_locations) or [""]
+    file = Path(folders[0], *rest).with_suffix(".py") if rest else Path((spec and spec.origin) or "")
+    return file.stat().st_mtime_ns if file.is_file() else None

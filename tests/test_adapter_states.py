@@ -1,0 +1,91 @@
+"""Adapters of other packages are looked at in processes of their own."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from energyscope import adapter_registry, adapter_states, user_files
+
+GOOD = """from energyscope.adapters import Adapter, Checkpoint, Part
+adapter = Adapter({name!r}, ({name!r},), "next-token", "layers", (Part("layer", "layers.{{layer}}", "coarse"),),
+                  checkpoints={{{name!r} + "-1b": Checkpoint("owner/x")}})
+"""
+Install = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Install packages of one adapter each into a folder of the test."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setattr(user_files.typer, "get_app_dir", lambda _: str(tmp_path / "settings"))
+
+    def add(name: str, code: str) -> Path:
+        metadata = site / f"{name}_adapter-0.3.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-adapter\nVersion: 0.3\n")
+        points = f"[{adapter_registry.GROUP}]\n{name} = {name}_adapter:adapter\n"
+        (metadata / "entry_points.txt").write_text(points)
+        file = site / f"{name}_adapter.py"
+        file.write_text(code)
+        importlib.invalidate_caches()
+        adapter_registry.installed.cache_clear()
+        return file
+
+    return add
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> None:
+    adapter_registry.installed.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("import sys; sys.exit('no licence')", "exits the process (no licence)"),
+        ("import os; os._exit(7)", "its import ended the process (exit code 7)"),
+        ("import time; time.sleep(60)", "its import takes more than 2 s"),
+        ("raise OSError('broken')", "cannot be imported: broken"),
+        ("adapter = 3", "is not an energyscope.adapters.Adapter"),
+    ],
+)
+def test_a_broken_adapter_is_told_and_harms_no_other(
+    install: Install, monkeypatch: pytest.MonkeyPatch, code: str, problem: str
+) -> None:
+    """GIVEN a package that fails, exits or hangs beside a good one THEN each has its state, and we go on."""
+    monkeypatch.setattr(adapter_states, "IMPORT_LIMIT_S", 2.0 if "sleep" in code else 60.0)
+    install("bad", code)
+    install("good", GOOD.format(name="good"))
+    found = adapter_states.states()
+    assert problem in (found["bad"].problem or "")
+    if "sleep" not in code:  # a busy machine takes more than 2 s for any
+        assert found["good"].models == {"good-1b": "owner/x"}
+    assert found["gpt2"].problem is None
+
+
+def test_states_are_kept_until_something_changes(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN 20 packages looked at once THEN none is imported again, but where its file changes or one asks."""
+    files = [install(f"family{number}", GOOD.format(name=f"family{number}")) for number in range(20)]
+    asked: list[str] = []
+
+    def answer(name: str) -> dict[str, object]:
+        asked.append(name)
+        return {"model_types": [name]}
+
+    monkeypatch.setattr(adapter_states, "_asked", answer)
+    assert adapter_states.states()["family3"].model_types == ("family3",)
+    assert len(asked) == 20
+    adapter_states.states()
+    assert len(asked) == 20
+    files[0].write_text("changed = True\n" + files[0].read_text())
+    adapter_states.states()
+    assert asked[20:] == ["family0"]
+    adapter_states.states(again=True)
+    assert len(asked) == 41
