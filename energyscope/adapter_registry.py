@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from energyscope.adapters import Adapter, Task
+from energyscope.adapters import BY_STRUCTURE, Adapter, Task
 from energyscope.errors import ModelError, UsageError, did_you_mean
 
 GROUP = "energyscope.adapters"
@@ -130,17 +130,25 @@ def _log_once(message: str) -> None:
     LOG.warning("energyscope: %s", message)
 
 
-def adapter_for(model_type: str, architectures: Sequence[str] = (), *, name: str | None = None) -> Adapter:
+def adapter_for(
+    model_type: str,
+    architectures: Sequence[str] = (),
+    *,
+    name: str | None = None,
+    otherwise: Callable[[], Adapter] | None = None,
+) -> Adapter:
     """Return the adapter that serves a configuration's ``model_type``, and the task of its ``architectures``.
 
     ``name`` asks for one. Else energyscope's own comes first: another package's takes over a model type of ours
-    only when it is named.
+    only when it is named. ``otherwise`` makes one where none serves the model, or where ``auto`` is asked for.
 
     Raises:
         UsageError: no adapter has the name, or it serves other model types.
         ModelError: none serves the model, or several do.
 
     """
+    if name == BY_STRUCTURE and otherwise is not None:
+        return otherwise()
     if name is not None:
         return _named(name, model_type)
     task = next((task for end, task in TASKS.items() if architectures and architectures[0].endswith(end)), None)
@@ -151,6 +159,8 @@ def adapter_for(model_type: str, architectures: Sequence[str] = (), *, name: str
     for serving in (_of_task(others, task), own, others):
         if serving:
             return _only(serving, model_type)
+    if otherwise is not None:
+        return otherwise()
     known = sorted({kind for adapter in [*own_adapters(), *other_adapters()] for kind in adapter.model_types})
     raise ModelError(
         f"no adapter serves model type {model_type!r} (known: {', '.join(known)}): "

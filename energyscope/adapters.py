@@ -34,6 +34,7 @@ Task = Literal["classification", "next-token"]
 Phase = Literal["prefill", "both"]
 
 ADAPTER_API = 1  # the version of this contract; a package that needs a later one is refused in one line
+BY_STRUCTURE = "auto"  # the name of an adapter that no package has: see `energyscope.auto`
 SDPA = "torch.nn.functional.scaled_dot_product_attention"  # the attention core of most models
 CACHE_UPDATE = "transformers.cache_utils.Cache.update"  # a layer's new keys and values go into the KV cache
 GRANULARITIES: tuple[Granularity, ...] = ("coarse", "medium", "fine")
@@ -41,8 +42,8 @@ KINDS = frozenset(
     {
         "embedding", "rotary", "norm", "attention", "attention.query", "attention.key", "attention.value",
         "attention.qkv", "attention.output", "attention.core", "attention.cache", "mlp", "mlp.up", "mlp.gate",
-        "mlp.down", "mlp.activation", "router", "experts", "lm_head", "pooler", "classifier", "layer", "model",
-        "other",
+        "mlp.down", "mlp.activation", "mixer", "mixer.projection", "router", "experts", "lm_head",
+        "pooler", "classifier", "layer", "model", "other",
     }
 )  # fmt: skip
 
@@ -52,7 +53,8 @@ class Part:
     """One kind of component and the module path at which a model of the family has it.
 
     ``path`` is dotted, from the model's root; ``{layer}`` in it stands for every layer's index.
-    ``granularity`` is the coarsest one at which the part is measured. ``optional`` parts may be missing.
+    ``granularity`` is the coarsest one at which the part is measured. ``optional`` parts may be missing, or not
+    be called.
     With ``function``, the part is not that module but the calls that it makes of a function, given by its
     dotted path (``torch.nn.functional.scaled_dot_product_attention``).
     """

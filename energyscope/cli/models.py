@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,8 @@ from energyscope import bundled
 from energyscope.adapter_registry import installed
 from energyscope.adapter_states import AdapterState, states
 from energyscope.cli.errors import report_errors
+from energyscope.cli.explain import explain_structure
+from energyscope.errors import UsageError
 
 Item = Mapping[str, Any]
 
@@ -22,8 +25,34 @@ def command(
         bool, typer.Option("--check", help="Import every adapter anew, each in its own process.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Print how this model's components are found by structure: kind, path, granularity, reason.",
+        ),
+    ] = None,
+    as_adapter: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --explain: write what was found as an adapter, to go on from."),
+    ] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="With --explain: run the model's own Python code.")
+    ] = False,
 ) -> None:
-    """List bundled models, short names and adapters."""
+    """List bundled models, short names and adapters.
+
+    With --explain MODEL, print how the components of a model are found that no adapter serves.
+    """
+    if explain is not None:
+        explain_structure(explain, as_adapter, as_json=as_json, trust_remote_code=trust_remote_code)
+    elif as_adapter is not None or trust_remote_code:
+        raise UsageError("--as-adapter and --trust-remote-code require --explain MODEL")
+    else:
+        _list(check=check, as_json=as_json)
+
+
+def _list(*, check: bool, as_json: bool) -> None:
     entries, known = installed(), states(again=check)
     adapters = [
         {
@@ -81,4 +110,5 @@ def _tables(models: Sequence[Item], adapters: Sequence[Item]) -> None:
         if adapter["names_taken_from"] and not adapter["problem"]:
             others = " and ".join(adapter["names_taken_from"])
             console.print(f"{adapter['name']}: of {others} not used: that name is energyscope's own", markup=False)
-    console.print("Any Hugging Face id or local folder of these model types works too.")
+    console.print("Any Hugging Face id or local folder of these model types works too, and of most others:")
+    console.print("their components are found by structure (energyscope models --explain MODEL).")

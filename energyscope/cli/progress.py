@@ -92,7 +92,7 @@ class _Plain:
 
     def __call__(self, stage: str, label: str, done: int, total: int) -> None:
         now_s = time.monotonic()
-        begins = stage != self._stage
+        begins = stage != self._stage or (stage == "load" and done > 0)  # what to know of a model is a line too
         if begins:
             self._stage, self._printed_s, self._pace = stage, now_s, StageProgress(now_s)
         self._pace.step(done, total, now_s)

@@ -21,6 +21,8 @@ from energyscope.loading.options import LoadOptions
 from energyscope.loading.sources import ModelSource
 from energyscope.reasons import Reason, reason
 
+_FOUND: dict[str, Adapter] = {}  # by structure, for each configuration
+
 
 @dataclass(frozen=True)
 class ModelFiles:
@@ -45,17 +47,37 @@ def model_files(source: ModelSource, options: LoadOptions) -> Iterator[ModelFile
     with one_line_errors(source.name, options):
         folder = _folder_of(source, options)
         adapter = _adapter_of(source, folder, options)
-        yield ModelFiles(source, folder, adapter, _configuration_of(source, folder, options))
+        config = _configuration_of(source, folder, code=options.trust_remote_code)
+        yield ModelFiles(source, folder, adapter, config)
 
 
 def _adapter_of(source: ModelSource, folder: Path | None, options: LoadOptions) -> Adapter:
     """Return the adapter that was asked for, that a short name came with, or that serves the model."""
+
+    def by_structure() -> Adapter:
+        return _found_by_structure(source, folder, code=options.trust_remote_code)
+
     if source.adapter is not None:
         known = source.adapter.model_types[0]
-        return source.adapter if options.adapter is None else adapter_for(known, name=options.adapter)
+        return (
+            source.adapter
+            if options.adapter is None
+            else adapter_for(known, name=options.adapter, otherwise=by_structure)
+        )
     if folder is None:
         raise ModelError(f"{source.name} has no files to read its model type from")
-    return adapter_for(*_model_type(folder), name=options.adapter)
+    return adapter_for(*_model_type(folder), name=options.adapter, otherwise=by_structure)
+
+
+def _found_by_structure(source: ModelSource, folder: Path | None, *, code: bool) -> Adapter:
+    """Build the model without weights and look at it, once for each configuration."""
+    from energyscope.auto import structure_map
+
+    config = _configuration_of(source, folder, code=code)
+    key = f"{config.to_dict()} {code}"
+    if key not in _FOUND:
+        _FOUND[key] = structure_map(config, trust_remote_code=code).adapter
+    return _FOUND[key]
 
 
 def _folder_of(source: ModelSource, options: LoadOptions) -> Path | None:
@@ -78,8 +100,7 @@ def _hub_folder(source: ModelSource, options: LoadOptions, *, needs_weights: boo
     """Fetch the configuration first: without an adapter, gigabytes of weights would be fetched for nothing."""
     code = options.trust_remote_code
     if source.adapter is None:
-        folder = hub.model_folder(source.source, weights=False, code=code)
-        adapter_for(*_model_type(folder), name=options.adapter)
+        _adapter_of(source, hub.model_folder(source.source, weights=False, code=code), options)
     return hub.model_folder(source.source, weights=needs_weights, code=code, pickle=options.allow_pickle)
 
 
@@ -95,14 +116,12 @@ def _check_weight_files(folder: Path, *, allow_pickle: bool) -> None:
         )
 
 
-def _configuration_of(source: ModelSource, folder: Path | None, options: LoadOptions) -> Any:
+def _configuration_of(source: ModelSource, folder: Path | None, *, code: bool) -> Any:
     """Return the transformers configuration, from the folder or else from the adapter's checkpoint."""
     from transformers import AutoConfig
 
     if folder is not None:
-        return AutoConfig.from_pretrained(
-            folder, trust_remote_code=options.trust_remote_code, local_files_only=True
-        )
+        return AutoConfig.from_pretrained(folder, trust_remote_code=code, local_files_only=True)
     if source.adapter is None or source.checkpoint is None:
         raise ModelError(f"{source.name} has neither files nor a known configuration")
     shape = copy.deepcopy(dict(source.checkpoint.configuration))  # transformers edits nested values in place

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from energyscope.adapters import Adapter
+from energyscope.adapters import BY_STRUCTURE, Adapter
 from energyscope.errors import ModelError
 from energyscope.loading import random_weights, tensor_parallel, trained_weights
 from energyscope.loading.files import ModelFiles, model_files, tokenizer_of
@@ -105,7 +105,7 @@ def load_model(reference: str, settings: LoadSettings | None = None, **options: 
         plan = plan_model(files, resolved)
         model = _build(files, plan)
         tokenizer = tokenizer_of(files.folder, resolved)
-        notes = _prepared_for_inference(model, plan)
+        notes = (*_notes_on(files, plan.options), *_prepared_for_inference(model, plan))
     return _loaded(
         files,
         model,
@@ -140,6 +140,15 @@ def _loaded(
         source=files.source.source,
         **more,
     )
+
+
+def _notes_on(files: ModelFiles, options: LoadOptions) -> tuple[Reason, ...]:
+    """Return a note where no adapter serves the model, or none was wanted."""
+    if files.adapter.name != BY_STRUCTURE:
+        return ()
+    if options.adapter == BY_STRUCTURE:
+        return (reason("structure-asked-for"),)
+    return (reason("found-by-structure", model_type=files.config.model_type),)
 
 
 def _build(files: ModelFiles, plan: LoadPlan) -> Any:

@@ -25,6 +25,8 @@ WORDS: dict[str, str] = {
     "graph-masks": "prefills in CUDA graphs were replayed with attention masks that the model has no use for",
     "methods-differ": "{first} against {second} ({changes:reason})",
     # what to know of a model as it was loaded
+    "found-by-structure": "no adapter for '{model_type}': components were found by structure (auto)",
+    "structure-asked-for": "components were found by structure (--adapter auto)",
     "autocast-weights": "weights are kept in FP32 and cast to FP16 in every pass",
     "double-quant-undone": "double quantization saves nothing in {layers:count layer}: "
     "bitsandbytes repacks their weights for this processor",

@@ -54,8 +54,8 @@ def capture(
 ) -> dict[str, Capture]:
     """Run the model once and keep every component's inputs (cloned) and output, by component name.
 
-    Not in inference mode, which does not count writes to tensors. An optional function that its module did not
-    call has no capture: see `not_called`.
+    Not in inference mode, which does not count writes to tensors. An optional part that the model did not call
+    has no capture: see `not_called`.
 
     Raises:
         ModelError: a component was never called, so it cannot be measured.
@@ -70,7 +70,7 @@ def capture(
     missing = [
         component.name
         for component in not_called(tree, captures)
-        if not (component.part and component.part.function and component.part.optional)
+        if not (component.part and component.part.optional)
     ]
     if missing:
         raise ModelError(
@@ -81,7 +81,7 @@ def capture(
 
 
 def not_called(tree: ComponentTree, captures: Mapping[str, Capture]) -> list[Component]:
-    """Return the components without a capture: optional functions that this model's modules do not call.
+    """Return the components without a capture: optional parts that this model does not call.
 
     A model whose attention is not ``sdpa`` has no attention core. Continue with ``tree.without(names)``.
     """

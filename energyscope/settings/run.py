@@ -129,7 +129,10 @@ class RunSettings:
     )
     trust_remote_code: bool = setting(False, "Run the model's own Python code.", WHAT)
     adapter: str | None = setting(
-        None, "Adapter that names the components (`energyscope models`).", WHAT, unset="the one of its model type"
+        None,
+        "Adapter that names the components (`energyscope models`); auto: by structure.",
+        WHAT,
+        unset="the one of its model type",
     )
 
     sampling: Literal["replay", "triggered"] = setting(

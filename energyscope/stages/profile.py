@@ -155,14 +155,11 @@ def captures_of(
 
 
 def present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[ComponentTree, list[Reason]]:
-    """Return the tree without the functions that this model does not call, and a note on each of them."""
+    """Return the tree without what this model does not call, and a note on each function and group of it."""
     absent = not_called(tree, captures)
-    functions = Counter(
-        component.part.function for component in absent if component.part and component.part.function
-    )
+    names = Counter((component.part and component.part.function) or component.group for component in absent)
     notes = [
-        reason("components-not-called", components=number, function=name)
-        for name, number in sorted(functions.items())
+        reason("components-not-called", components=number, function=name) for name, number in sorted(names.items())
     ]
     return tree.without([component.name for component in absent]), notes
 

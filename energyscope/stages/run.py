@@ -142,6 +142,9 @@ def run_settings(
     only = benchmark_alone(settings)
     with watched_load(settings, meters.pop("load")) as loading:
         loaded = load_for_benchmark(settings, names, where.devices) if only else load(settings, where.devices)
+    for note in loaded.notes:
+        if note.code in {"found-by-structure", "structure-asked-for"}:
+            progress("load", note.words, 1, 1)
     meters = {stage: of_devices(group, where, loaded.devices) for stage, group in meters.items()}
     return run_loaded(
         settings, loaded, meters, progress=progress, command=command, on_open=on_open,

@@ -122,12 +122,20 @@ def test_weights_that_cannot_be_read(tmp_path, command, content, words):
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_model_without_an_adapter(tmp_path, command):
-    """A family that no adapter serves is refused with how to get one."""
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model_type": "vit"}, ["'vit'", "adapter"]),
+        ({"model_type": "mistral", "architectures": ["MistralForTokenClassification"]}, ["neither", "adapter"]),
+        ({"model_type": "my-own"}, ["my-own"]),
+    ],
+)
+def test_a_model_of_another_task(tmp_path, command, change, words):
+    """A family without an adapter whose components cannot be found is refused with how to get one."""
     folder = tiny_models.save_model(tmp_path / "model", "gpt2")
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "model_type": "mamba"}))
-    refused(command("run", str(folder), cwd=tmp_path), 1, "mamba", "adapter")
+    (folder / "config.json").write_text(json.dumps({**config, **change}))
+    refused(command("run", str(folder), cwd=tmp_path), 1, *words)
 
 
 def test_a_model_that_is_not_cached_without_network(tmp_path):

@@ -288,7 +288,7 @@ def stored_quantized(folder: Path) -> None:
         (lambda folder: truncated(folder, 2000), "^damaged cannot be loaded"),
         (lambda folder: configured(folder, "{"), "cannot be read"),
         (lambda folder: configured(folder, "[]"), "names no model_type"),
-        (lambda folder: configured(folder, '{"model_type": "mamba"}'), "no adapter serves"),
+        (lambda folder: configured(folder, '{"model_type": "vit"}'), "write an adapter"),
         (lambda folder: (folder / "config.json").unlink(), r"holds no config\.json"),
         (stored_quantized, r"stored quantized .gptq"),
     ],

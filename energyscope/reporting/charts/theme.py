@@ -18,7 +18,8 @@ KINDS = {
     "attention": "#0a7abf", "attention.qkv": "#0a7abf", "attention.query": "#2f8fcd", "attention.key": "#56b4e9",
     "attention.value": "#8ccaf0", "attention.core": "#3d55c8", "attention.output": "#4a76b8",
     "attention.cache": "#7d6fd0", "mlp": "#e69f00", "mlp.up": "#e69f00", "mlp.gate": "#f0b93d",
-    "mlp.down": "#c48200", "mlp.activation": "#f2cf6b", "router": "#8b6bb5", "experts": "#a98bd0",
+    "mlp.down": "#c48200", "mlp.activation": "#f2cf6b", "mixer": "#5d9ac2", "mixer.projection": "#8fbcd8",
+    "router": "#8b6bb5", "experts": "#a98bd0",
     "lm_head": "#d55e00", "pooler": "#e88a4d", "classifier": "#d55e00", "overhead": "#8f8f8f",
     "unexplained": "#b9b9b9", "other": "#9a9a9a",
 }  # fmt: skip

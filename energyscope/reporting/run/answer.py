@@ -9,6 +9,7 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.accounting.checks import Checks
+from energyscope.adapters import BY_STRUCTURE
 from energyscope.changes.savings import WORKLOAD, Change, best, changes, winner
 from energyscope.intervals import Interval, finite, from_entry
 from energyscope.metering.grades import INVALID
@@ -43,6 +44,7 @@ _MEMORY_BOUND = 30.0  # FLOPs for a byte of traffic, below which reading memory 
 _COMPUTE_BOUND = 300.0  # and above which arithmetic does
 _MOSTLY = 0.5
 _PER_THOUSAND = "Joules per 1,000 tokens"
+STRUCTURE = "No adapter was used: components were found by structure."
 RANDOM_WEIGHTS = "The true shape without trained weights: energy depends on values to some degree."
 
 
@@ -97,6 +99,8 @@ class Answer:
             chips.append(Chip("random weights", "warn", RANDOM_WEIGHTS))
         elif weights:
             chips.append(Chip(f"{weights} weights"))
+        if report.part("model").get("adapter") == BY_STRUCTURE:
+            chips.append(Chip("auto", "warn", STRUCTURE))
         if report.modelled:
             watts = "stated watts" if report.watts is None else fmt.quantity(report.watts, "W")
             chips.append(Chip("MODELLED", "warn", f"No power sensor was read: every joule is time x {watts}."))

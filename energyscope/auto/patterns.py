@@ -1,0 +1,124 @@
+"""What tells a module's kind where structure does not: a table of patterns over names and classes.
+
+A row is one rule: in which place it holds, what the module's class and its name look like, what shape it has, and
+the kind that follows. Rows are read from the top, and the first that fits decides.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+OUTSIDE, EMBEDDING, HEAD, LAYER = "outside", "embedding", "head", "layer"  # places: what a module is part of
+ATTENTION, MLP, MIXER = "attention", "mlp", "mixer"
+UNDECLARED = "undeclared"  # the kind of what may not be called: it stays in its parent
+TRANSPARENT = ""  # the kind of what is no component: its modules are looked at in its place
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A module of a ``shape`` in one of the ``places``, with such a class or name, is of this ``kind``.
+
+    ``class_name`` and ``name`` are regular expressions: one must be found; with neither, the shape decides.
+    ``shape`` is a word of `energyscope.auto.shapes`; ``below`` is the place of the module's modules, None where
+    they are not looked at.
+    """
+
+    kind: str
+    places: str
+    class_name: str = ""
+    name: str = ""
+    shape: str = "any"
+    below: str | None = None
+
+    def reason(self, class_name: str, name: str, shapes: frozenset[str]) -> str | None:
+        """Return why the rule holds for a module, None if it does not."""
+        if self.shape not in shapes:
+            return None
+        if self.class_name and re.search(self.class_name, class_name):
+            return f"class {class_name}"
+        if self.name and re.search(self.name, name, re.IGNORECASE):
+            return f"{_SHAPES.get(self.shape, 'module')} named {name}"
+        return None if self.class_name or self.name else f"shape: {_SHAPES[self.shape]}"
+
+
+_SHAPES = {
+    "any": "module",
+    "linear": "linear",
+    "widening": "linear with more outputs than inputs",
+    "narrowing": "linear with fewer outputs than inputs",
+    "bank": "weights of several experts",
+    "vector": "one vector of weights",
+    "weightless": "function without weights",
+    "convolution": "convolution",
+    "embedding": "table of rows",
+    "matrices": "module with matrices",
+    "container": "holds modules with weights",
+    "weighted": "module with weights",
+    "leaf": "module",
+}
+
+_NORM = r"Norm(Gated)?$|LayerNorm|RMSNorm"
+_ACTIVATION = r"(?i)(gelu|silu|relu|swish|mish|sigmoid|tanh|activation|glu)"
+_ATTENTION = r"Attention|Attn|MLA$|SelfAtt"
+_MIXER = r"Mixer|Mamba|DeltaNet|Delta(Attention)?$|Recurrent|ShortConv|SSM|Rwkv|LightningAttention|LSTM"
+_MLP = r"MLP|Mlp|FeedForward|FFN|Intermediate|DenseRelu|DenseAct|DenseGated|MoE|Moe|Expert"
+_Q = r"^(q|wq|to_q|project_q|query_proj|q_lin|q_head|q_proj|q_[ab]_proj|wq_[ab])$|^(\w+_)?query(_\w+)?$"
+_K = r"^(k|wk|to_k|project_k|key_proj|k_lin|k_head|k_proj|k_[ab]_proj)$|^(\w+_)?key(_\w+)?$"
+_V = r"^(v|wv|to_v|project_v|value_proj|v_lin|v_head|v_proj|v_[ab]_proj|v_proj_\w+)$|^(\w+_)?value(_\w+)?$"
+_QKV = r"^(w?qkv|w?qkv_proj|c_attn|query_key_value|in_proj|in_proj_qkv\w*|kv|kv_proj|kv_[ab]_proj\w*|q_gate_proj)$"
+_OUTPUT = (
+    r"^(o|wo|out|output|dense|o(_[ab])?_proj|out_(proj|lin)|c_proj|w_out|attention_out|(post_)?proj|linear_out)$"
+)
+RULES: tuple[Rule, ...] = (
+    Rule("rotary", "outside embedding layer attention", r"Rotary|RoPE|Rope"),
+    Rule("norm", "outside embedding head layer attention mlp mixer", _NORM, shape="leaf"),
+    Rule("norm", "outside embedding layer attention mixer", "", r"norm|^ln_?\w*$", shape="vector"),
+    # around the layers
+    Rule("pooler", "outside", r"Pooler|SequenceSummary", r"^(pooler|pre_classifier|sequence_summary)$"),
+    Rule("classifier", "outside", r"Classification(Head|Model)",
+         r"^(classifier|score|classification_head|logits_proj|out_proj)$", shape="weighted"),
+    Rule("lm_head", "outside", r"(LM|MLM|Prediction|PreTraining)s?(Layer|Head)s?$",
+         r"^(lm_head|cls|generator_predictions)$", below=HEAD),
+    Rule("lm_head", "head", shape="linear"),
+    Rule(TRANSPARENT, "head", shape="container", below=HEAD),
+    Rule("embedding", "outside embedding", r"Embeddings?$", r"^(embed|embeddings|wte|wpe)\w*$", shape="weighted",
+         below=EMBEDDING),
+    Rule("embedding", "outside embedding", shape="embedding"),
+    Rule("embedding", "embedding", shape="convolution"),
+    Rule("embedding", "embedding", shape="linear"),
+    Rule("embedding", "outside", "", r"^(embeddings_project|embedding_hidden_mapping_in|project_in)$", "linear"),
+    # a layer's blocks
+    Rule(TRANSPARENT, "layer", r"(Decoder|Encoder|Transformer)Layer$", shape="container", below=LAYER),
+    Rule("mixer", "layer", _MIXER, r"^(mamba|linear_attn|conv)$", shape="matrices", below=MIXER),
+    Rule("attention", "layer", _ATTENTION, r"attn|attention|^self_att|^mha$", shape="matrices", below=ATTENTION),
+    Rule("mlp", "layer", _MLP, r"mlp|^ffn?\w*$|feed_?forward|intermediate|moe", "container", MLP),
+    Rule("mlp.up", "layer", "", r"^(fc1|fc_in|lin(ear)?1|dense_h_to_4h|up_proj|ffn)$", shape="linear"),
+    Rule("mlp.down", "layer", "", r"^(fc2|fc_out|lin(ear)?2|dense_4h_to_h|down_proj|ffn_output)$", shape="linear"),
+    Rule("mlp.gate", "layer", "", r"^gate_proj$", shape="linear"),
+    Rule("mixer", "layer", r"Conv", shape="weighted"),
+    # inside an attention
+    Rule("attention.qkv", "attention", "", _QKV, shape="linear"),
+    Rule("attention.query", "attention", "", _Q, shape="linear"),
+    Rule("attention.key", "attention", "", _K, shape="linear"),
+    Rule("attention.value", "attention", "", _V, shape="linear"),
+    Rule("attention.output", "attention", "", _OUTPUT, shape="linear"),
+    Rule(TRANSPARENT, "attention", shape="container", below=ATTENTION),
+    # inside an MLP, or a mixture of experts
+    Rule("router", "mlp", r"Router|TopK|Gating|Gate$", r"^(router|gate|wg)$", shape="weighted"),
+    Rule("experts", "mlp", shape="bank"),
+    Rule("mlp", "mlp", _MLP, r"shared_(expert|mlp)", shape="container", below=MLP),
+    Rule("mlp.up", "mlp", "", r"^(up_proj|fc1|c_fc|lin1|dense_h_to_4h|fc_in|w3|gate_up_proj|wi)$", shape="linear"),
+    Rule("mlp.gate", "mlp", "", r"^(gate_proj|proj_up_gate|linear_fc1_gate)$", shape="linear"),
+    Rule("mlp.down", "mlp", "", r"^(down_proj|fc2|lin2|dense_4h_to_h|fc_out|w2|c_proj|wo)$", shape="linear"),
+    Rule("mlp.up", "mlp", shape="widening"),
+    Rule("mlp.down", "mlp", shape="narrowing"),
+    Rule("mlp.activation", "mlp layer", _ACTIVATION, r"^act(ivation)?(_fn)?$", shape="weightless"),
+    Rule(TRANSPARENT, "mlp", shape="container", below=MLP),
+    # inside another mixer: Mamba, linear attention, a recurrence
+    # kernels read the weights of these two, and do not call them
+    Rule(UNDECLARED, "mixer attention", shape="convolution"),
+    Rule(UNDECLARED, "mixer", "", r"^dt_proj$", shape="linear"),
+    Rule("mixer.projection", "mixer", shape="linear"),
+    Rule(TRANSPARENT, "mixer", shape="container", below=MIXER),
+)  # fmt: skip

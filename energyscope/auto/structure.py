@@ -1,0 +1,268 @@
+"""Components found in a model that no adapter describes: by structure first, by names where that is not enough.
+
+    model
+      embed_tokens    get_input_embeddings()                             embedding
+      layers          the largest list of like modules                   layer, and in it:
+        self_attn       holds a class that records attentions             attention
+        mlp             remaining module with matrices                    mlp
+        norms           class, or one vector of weights                   norm
+      lm_head         get_output_embeddings()                            lm_head
+
+Layers may differ (every sixth is an attention, the first have no experts): each kind of layer is looked at, and a
+path has one kind in all of them, or is ``other``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
+
+from energyscope.adapters import CACHE_UPDATE, SDPA, Part
+from energyscope.auto import patterns
+from energyscope.auto.patterns import ATTENTION, LAYER, MLP, OUTSIDE, RULES, TRANSPARENT, UNDECLARED
+from energyscope.auto.shapes import own, shapes, weights
+from energyscope.errors import ModelError
+
+OTHER = "other"
+_NAMELESS = {"{layer}", "linear"}  # what such a module is called says nothing: its parent's name does
+_FUNCTIONS = (("attention.cache", CACHE_UPDATE), ("attention.core", SDPA))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A part, and the reason why it has its kind."""
+
+    part: Part
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Match:
+    """What one module is. ``below`` is the place of its modules; None where they are not looked at."""
+
+    kind: str
+    reason: str
+    below: str | None = None
+
+
+def find_parts(model: Any) -> tuple[str, list[Finding]]:
+    """Return the path of the layers and a model's parts, in the order of its modules.
+
+    Raises:
+        ModelError: it has no list of layers.
+
+    """
+    stacks = _stacks(model)
+    if not stacks:
+        raise ModelError(
+            f"{type(model).__name__} has no list of layers: its components cannot be found by structure"
+        )
+    return max(stacks, key=lambda path: weights(stacks[path])), _Finder(model, stacks).findings()
+
+
+def _stacks(model: nn.Module) -> dict[str, nn.ModuleList]:
+    """Return the lists of blocks that lie in no other, by path; one that holds only another gives way to it."""
+    found: dict[str, nn.ModuleList] = {}
+    for path, module in model.named_modules():
+        if not isinstance(module, nn.ModuleList) or not any("container" in shapes(child) for child in module):
+            continue
+        outer = next((other for other in found if path.startswith(f"{other}.")), None)
+        if outer is None:
+            found[path] = module
+        elif len(found[outer]) == 1 and weights(module) == weights(found[outer]):
+            found[path] = module
+            del found[outer]
+    return found
+
+
+class _Finder:
+    """Walks through a model once, and remembers the kind of each path."""
+
+    def __init__(self, model: Any, stacks: dict[str, nn.ModuleList]) -> None:
+        self.model = model
+        self.stacks = stacks
+        self.attentions = _recorded_classes(model)
+        self.ends = {
+            id(_end(model, "get_input_embeddings")): _Match(
+                "embedding", "get_input_embeddings()", patterns.EMBEDDING
+            ),
+            id(_end(model, "get_output_embeddings")): _Match("lm_head", "get_output_embeddings()"),
+        }
+        self.matches: dict[str, _Match] = {}
+        self.kinds: dict[str, list[str]] = {}  # of each path, in any layer
+
+    def findings(self) -> list[Finding]:
+        self._walk(self.model, "", OUTSIDE)
+        kinds = {path: match.kind for path, match in self.matches.items()}
+        return [
+            finding
+            for path, match in self.matches.items()
+            for finding in self._with_functions(_part(path, kinds), match.reason)
+        ]
+
+    def _with_functions(self, part: Part, reason: str) -> Iterator[Finding]:
+        """Yield a part; after an attention also the functions that transformers' attention interface calls."""
+        yield Finding(part, reason)
+        if part.kind == "attention" and getattr(self.model, "_supports_sdpa", False):
+            for kind, function in _FUNCTIONS:
+                calls = f"calls {function.rpartition('.')[2]}"
+                yield Finding(Part(kind, part.path, "fine", optional=True, function=function), calls)
+
+    def _walk(self, module: nn.Module, path: str, place: str) -> None:
+        for name, child in module.named_children():
+            below = f"{path}.{name}".lstrip(".")
+            if below in self.stacks:
+                self._walk_layers(self.stacks[below], below)
+            elif isinstance(child, nn.ModuleList):
+                self._walk(child, below, place)
+            elif match := self._match(child, below, module, place):
+                if match.kind not in {TRANSPARENT, UNDECLARED}:
+                    self._remember(below, match)
+                if match.below is not None:
+                    self._walk(child, below, match.below)
+
+    def _walk_layers(self, stack: nn.ModuleList, path: str) -> None:
+        layer = f"{path}.{{layer}}"
+        self._remember(layer, _Match("layer", f"one of {len(stack)} in the list {path}"))
+        for module in {_signature(module): module for module in reversed(stack)}.values():
+            is_block = not any(
+                "container" in shapes(child) for child in module.children()
+            )  # XLM lists attentions, MLPs
+            match = self._match_table(module, layer, LAYER) if is_block else None
+            self._walk(module, layer, match.below if match and match.below else LAYER)
+
+    def _remember(self, path: str, match: _Match) -> None:
+        kinds = self.kinds.setdefault(path, [])
+        if match.kind not in kinds:
+            kinds.append(match.kind)
+        if len(kinds) > 1:
+            match = replace(match, kind=_in_common(kinds), reason=f"differs between layers: {', '.join(kinds)}")
+        self.matches[path] = match
+
+    def _match(self, module: nn.Module, path: str, parent: nn.Module, place: str) -> _Match | None:
+        """Return what a module is, None if nothing is known of it and it holds no weights."""
+        return (
+            self._match_structure(module, path, parent, place)
+            or self._match_table(module, path, place)
+            or self._match_rest(module, parent, place)
+        )
+
+    def _match_structure(self, module: nn.Module, path: str, parent: nn.Module, place: str) -> _Match | None:
+        """Return what a module is by the model's own word, or by what it holds."""
+        if match := self.ends.get(id(module)):
+            return match
+        if place == OUTSIDE and any(stack.startswith(f"{path}.") for stack in self.stacks):
+            return _Match(TRANSPARENT, "holds the layers", OUTSIDE)
+        if place != LAYER:
+            return None
+        if _is_wrapper(module) or any(map(_is_wrapper, module.children())):
+            return _Match(TRANSPARENT, "adds the residual itself", self._place_within(module, parent))
+        if self._records_attention(module) and not _is_layer(module):
+            return _Match("attention", "holds the class that records attentions", ATTENTION)
+        return None
+
+    def _match_rest(self, module: nn.Module, parent: nn.Module, place: str) -> _Match | None:
+        """Return what neither structure nor name tells: the MLP if only that is missing, else ``other``."""
+        if not weights(module):
+            return None
+        if place == LAYER and self._is_the_rest(module, parent):
+            return _Match("mlp", "the layer's remaining module with matrices", MLP)
+        if own(module) or place not in {OUTSIDE, LAYER}:
+            return _Match(OTHER, "holds weights, kind not known")
+        return _Match(TRANSPARENT, "", place)
+
+    def _match_table(self, module: nn.Module, path: str, place: str) -> _Match | None:
+        name = next(word for word in reversed(path.split(".")) if not word.isdigit() and word not in _NAMELESS)
+        words, class_name = shapes(module), type(module).__name__
+        for rule in RULES:
+            if place in rule.places.split() and (reason := rule.reason(class_name, name, words)):
+                return _Match(rule.kind, reason, rule.below)
+        return None
+
+    def _place_within(self, module: nn.Module, parent: nn.Module) -> str:
+        """Return what a wrapper's linear is part of: an MLP in the layer itself, else the attention."""
+        if not _is_wrapper(module):
+            return LAYER
+        inner = next(child for child in module.children() if weights(child) and not _is_norm(child))
+        if "container" in shapes(inner):
+            return LAYER
+        return MLP if any(parent is layer for stack in self.stacks.values() for layer in stack) else ATTENTION
+
+    def _records_attention(self, module: nn.Module) -> bool:
+        return any(isinstance(child, self.attentions) for child in module.modules())
+
+    def _is_the_rest(self, module: nn.Module, parent: nn.Module) -> bool:
+        """Whether this is the only module of its layer that holds matrices beside the attention."""
+        rest = [
+            child
+            for child in parent.children()
+            if "matrices" in shapes(child) and not self._records_attention(child) and not _is_norm(child)
+        ]
+        return rest == [module] and any(self._records_attention(child) for child in parent.children())
+
+
+def _end(model: Any, method: str) -> Any:
+    """Return a model's embeddings or head by its own word; the model itself, which is no part, without one."""
+    try:
+        module = getattr(model, method)()
+    except (AttributeError, NotImplementedError):
+        return model
+    return module if isinstance(module, nn.Module) else model
+
+
+def _in_common(kinds: list[str]) -> str:
+    """Return what is true of all kinds of a path: an attention is one mixer, and its linears are projections."""
+    if {kind.partition(".")[0] for kind in kinds} != {"attention", "mixer"}:
+        return OTHER
+    return "mixer.projection" if all("." in kind for kind in kinds) else "mixer"
+
+
+def _recorded_classes(model: nn.Module) -> tuple[type, ...]:
+    """Return the classes whose attentions transformers itself records."""
+    classes: list[type] = []
+    for module in model.modules():
+        recorded = (getattr(module, "_can_record_outputs", None) or {}).get("attentions", ())
+        for item in recorded if isinstance(recorded, list | tuple) else (recorded,):
+            target = getattr(item, "target_class", item)
+            if isinstance(target, type):
+                classes.append(target)
+    return tuple(classes)
+
+
+def _signature(module: nn.Module) -> tuple[Any, ...]:
+    return tuple((name, type(child)) for name, child in module.named_modules())
+
+
+def _is_norm(module: nn.Module) -> bool:
+    return bool(re.search("Norm", type(module).__name__)) and "leaf" in shapes(module)
+
+
+def _is_wrapper(module: nn.Module) -> bool:
+    """Whether a module is one other with a norm or a residual around it: that is no block, what it holds is."""
+    held = [child for child in module.children() if weights(child)]
+    norms = [child for child in held if _is_norm(child)]
+    adds = bool(norms) or not {"input_tensor", "residual"}.isdisjoint(inspect.signature(module.forward).parameters)
+    return adds and len(held) == len(norms) + 1 and not own(module)
+
+
+def _is_layer(module: nn.Module) -> bool:
+    return bool(re.search(r"(Decoder|Encoder|Transformer)Layer$", type(module).__name__))
+
+
+def _part(path: str, kinds: dict[str, str]) -> Part:
+    """Return the part at a path: what it is part of decides the coarsest granularity at which it is measured.
+
+    What is inside a mixer is optional, since kernels on a GPU read the weights of some of it and do not call it.
+    """
+    kind, parent = kinds[path], path.rpartition(".")[0]
+    while parent and parent not in kinds:
+        parent = parent.rpartition(".")[0]
+    within = kinds.get(parent)
+    if within is None:
+        return Part(kind, path, "fine" if kind == "rotary" else "coarse")
+    return Part(kind, path, "medium" if within == "layer" else "fine", optional=within == "mixer")

@@ -1,0 +1,58 @@
+"""The adapter of a configuration: what is called, what is left out, and which parameters are covered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from auto_models import FAMILIES, config, structure
+
+from energyscope.auto.mapping import structure_map
+from energyscope.components import component_tree
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_adapter_is_valid_and_called_in_full(family: str) -> None:
+    """GIVEN a configuration THEN its adapter has no problem, and one forward pass calls every part of it."""
+    found = structure(family)
+    assert replace(found.adapter, name=family).problems() == []  # the name auto is no package's
+    assert (found.adapter.name, found.adapter.model_types) == ("auto", (family,))
+    assert found.calls.failure is None
+    assert found.not_called == {}
+    assert found.in_no_part == {}
+    assert found.share_named() == 1.0
+
+
+def test_functions_that_nothing_calls_are_left_out() -> None:
+    """GIVEN attention that is not SDPA THEN there is no attention core; the update of the KV cache stays."""
+    kinds = {part.kind for part in structure_map(config("mistral", attn_implementation="eager")).adapter.parts}
+    assert "attention.core" not in kinds
+    assert "attention.cache" in kinds
+
+
+def test_parts_that_are_not_called_are_left_out_and_named() -> None:
+    """GIVEN a decoder with cross attention but no encoder THEN that is named as not called, in all layers."""
+    sizes = {"d_model": 16, "decoder_layers": 2, "decoder_attention_heads": 2, "decoder_ffn_dim": 32}
+    found = structure_map(config("bart", architectures=["BartForCausalLM"], **sizes))
+    cross = "model.decoder.layers.{layer}.encoder_attn"
+    assert found.not_called[cross] == "2 of 2"
+    assert cross in {finding.part.path for finding in found.found}
+    assert cross not in {part.path for part in found.adapter.parts}
+    component_tree(found.model, found.adapter, "fine")  # what is left is a tree without them
+
+
+def test_parameters_outside_of_all_parts_are_named() -> None:
+    """GIVEN a weight that only the whole model holds THEN it is named, and the share is below one."""
+    import transformers
+
+    found = structure_map(transformers.XLNetConfig(vocab_size=25, d_model=16, n_layer=2, n_head=2, d_inner=32))
+    assert found.in_no_part == {"transformer.mask_emb": 16}
+    assert found.share_named() < 1.0
+
+
+def test_a_failed_pass_keeps_what_was_found() -> None:
+    """GIVEN a model that fails on the meta device THEN all findings stay, optional, and the failure is told."""
+    found = structure_map(config("deepseek_v2", num_experts_per_tok=None))
+    assert found.calls.failure
+    assert [finding.part.name for finding in found.kept] == [finding.part.name for finding in found.found]
+    assert all(finding.part.optional for finding in found.kept)

@@ -1,0 +1,99 @@
+"""Components found by structure: their kinds and paths, and the shipped adapters as the judge."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from auto_models import FAMILIES, relative, structure, tree
+from conformance import names_used_twice, nested_siblings, parameters_without_component, unlike_the_model
+from torch import nn
+
+from energyscope.adapter_registry import load_adapter
+from energyscope.auto.structure import find_parts
+from energyscope.auto.tasks import CLASSIFICATION, NEXT_TOKEN
+from energyscope.errors import ModelError
+
+ROTARY = {"attention.query": "q_proj", "attention.key": "k_proj", "attention.value": "v_proj"}
+LLAMA_LIKE = {
+    "attention": "self_attn", **{kind: f"self_attn.{name}" for kind, name in ROTARY.items()},
+    "attention.output": "self_attn.o_proj", "mlp": "mlp",
+}  # fmt: skip
+GATED = {"mlp.gate": "mlp.gate_proj", "mlp.up": "mlp.up_proj", "mlp.down": "mlp.down_proj"}
+KINDS = {
+    "mistral": {**LLAMA_LIKE, **GATED},
+    "qwen3": {**LLAMA_LIKE, **GATED},
+    "gemma3_text": {**LLAMA_LIKE, **GATED},
+    "phi3": {"attention": "self_attn", "attention.qkv": "self_attn.qkv_proj", "mlp.up": "mlp.gate_up_proj"},
+    "opt": {
+        "attention": "self_attn", "attention.output": "self_attn.out_proj", "mlp.up": "fc1", "mlp.down": "fc2",
+        "mlp.activation": "activation_fn",
+    },
+    "gpt_neox": {"attention": "attention", "attention.qkv": "attention.query_key_value", "mlp": "mlp"},
+    "falcon": {"attention": "self_attention", "attention.output": "self_attention.dense", "mlp": "mlp"},
+    "mixtral": {**LLAMA_LIKE, "router": "mlp.gate", "experts": "mlp.experts"},
+    "mamba": {"mixer": "mixer"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_kinds_are_found_in_a_layer(family: str) -> None:
+    """GIVEN a family without an adapter THEN its blocks and linears have the kinds that they should."""
+    found = relative(family)
+    assert {name: found.get(name) for name in KINDS[family].values()} == {
+        name: kind for kind, name in KINDS[family].items()
+    }
+    assert "other" not in found.values()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_components_are_disjoint_and_own_every_weight(family: str) -> None:
+    """Each has its own name, none of two siblings holds the other, and together they own all parameters."""
+    components = tree(family)
+    assert names_used_twice(components) == set()
+    assert nested_siblings(components) == []
+    assert parameters_without_component(components) == set()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_components_replay_to_what_they_returned(family: str) -> None:
+    """GIVEN captured inputs THEN each component alone, also without its children, returns what it did."""
+    assert unlike_the_model(tree(family), padded=0) == []
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2", "bert", "distilbert"])
+def test_shipped_adapters_are_found_again(family: str) -> None:
+    """GIVEN a family with an adapter THEN auto finds its very parts: no path, kind or granularity differs."""
+    import transformers
+
+    shipped = load_adapter(family)
+    task = CLASSIFICATION if shipped.task == "classification" else NEXT_TOKEN
+    with torch.device("meta"):
+        model = getattr(transformers, task.auto_class).from_config(transformers.AutoConfig.for_model(family))
+    layers, found = find_parts(model)
+    parts = {finding.part for finding in found}
+    caches = {
+        part for part in parts if part.kind == "attention.cache"
+    }  # an encoder updates none: the pass drops it
+    assert layers == shipped.layers
+    assert parts - set(shipped.parts) == (caches if task is CLASSIFICATION else set())
+    assert set(shipped.parts) - parts == set()
+
+
+def test_a_path_with_several_kinds_is_other() -> None:
+    """GIVEN layers whose one path is a mixer here and an MLP there THEN it is ``other``, with both named."""
+    findings = {item.part.path: item for item in structure("nemotron_h").found}
+    block = findings["model.layers.{layer}.mixer"]
+    assert block.part.kind == "other"
+    assert "mlp" in block.reason
+
+
+def test_a_model_without_layers_is_refused() -> None:
+    """GIVEN no list of blocks THEN the error says so."""
+
+    class Flat(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+    with pytest.raises(ModelError, match="no list of layers"):
+        find_parts(Flat())
