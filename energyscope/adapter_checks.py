@@ -16,6 +16,8 @@ DATASETS = ("sst2", "wikitext2")
 LAYER = "{layer}"
 _PATH = re.compile(r"[A-Za-z_]\w*(\.([A-Za-z_]\w*|\d+|\{layer\}))*")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_MODEL_TYPE = re.compile(r"[\w.-]+")
 _TYPES: Mapping[str, type] = {
     "name": str, "model_types": tuple, "task": str, "layers": str, "parts": tuple, "auto_class": str,
     "phase": str, "checkpoints": Mapping, "api": int,
@@ -28,6 +30,8 @@ def problems(adapter: Adapter) -> list[str]:
         return [
             f"api: {adapter.api} is newer than {ADAPTER_API}, which this energyscope knows: update energyscope"
         ]
+    if type(adapter.api) is not int or adapter.api < 1:
+        return [f"api: {adapter.api!r} is no version of the contract: use {ADAPTER_API}"]
     return list(_wrong_types(adapter)) or [*_wrong_words(adapter), *_wrong_parts(adapter), *_wrong_names(adapter)]
 
 
@@ -49,6 +53,9 @@ def _wrong_words(adapter: Adapter) -> Iterator[str]:
         yield f"name: {adapter.name!r} cannot be used: take a word in lower case other than {', '.join(RESERVED)}"
     if not adapter.model_types:
         yield "model_types: none is named: give the model_type of a config.json"
+    for model_type in adapter.model_types:
+        if not _MODEL_TYPE.fullmatch(model_type):
+            yield f"model_types: {model_type!r} is no model_type of a config.json"
     yield from _not_among("task", adapter.task, get_args(Task))
     yield from _not_among("phase", adapter.phase, get_args(Phase))
     if adapter.dataset is not None:
@@ -60,9 +67,12 @@ def _wrong_words(adapter: Adapter) -> Iterator[str]:
 def _wrong_parts(adapter: Adapter) -> Iterator[str]:
     for part in adapter.parts:
         yield from _wrong_part(part)
-    for name, times in Counter(part.name for part in adapter.parts if isinstance(part.path, str)).items():
+    for name, times in Counter(part.name for part in adapter.parts if isinstance(part.kind, str)).items():
         if times > 1:
             yield f"parts: {name} is declared {times} times"
+    if LAYER in adapter.layers or not _PATH.fullmatch(adapter.layers):
+        yield f"layers: {adapter.layers!r} is no dotted module path"
+        return
     paths = [part.path for part in adapter.parts if part.kind == "layer"]
     if not paths:
         yield "parts: none has the kind 'layer'"
@@ -94,10 +104,12 @@ def _wrong_names(adapter: Adapter) -> Iterator[str]:
             yield f"{where} is the name of a bundled model"
         if not isinstance(checkpoint, Checkpoint):
             yield f"{where} is no Checkpoint"
-        elif str(checkpoint.hub_id).count("/") != 1:
+        elif not isinstance(checkpoint.hub_id, str) or not _HUB_ID.fullmatch(checkpoint.hub_id):
             yield f"{where} has hub_id={checkpoint.hub_id!r}: use owner/name"
         elif not isinstance(checkpoint.configuration, Mapping):
             yield f"{where} has a configuration that is no mapping"
+        elif not isinstance(checkpoint.gated, bool):
+            yield f"{where} has gated={checkpoint.gated!r}: use True or False"
 
 
 def _not_among(name: str, value: Any, known: tuple[str, ...]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from energyscope.adapters import BY_STRUCTURE, Adapter, Task
 from energyscope.errors import ModelError, UsageError, did_you_mean
+from energyscope.failures import first_line
 
 GROUP = "energyscope.adapters"
 OWN_PACKAGE = "energyscope-llm"
@@ -56,7 +57,8 @@ class Installed:
 def installed() -> Mapping[str, Installed]:
     """Return the installed adapters by name, without importing them: our own first."""
     found: dict[str, Installed] = {}
-    for entry in sorted(map(_installed, entry_points(group=GROUP)), key=lambda entry: not entry.own):
+    entries = map(_installed, entry_points(group=GROUP))
+    for entry in sorted(entries, key=lambda entry: (not entry.own, entry.point.name, entry.package)):
         first = found.setdefault(entry.point.name, entry)
         if first.point.value != entry.point.value:
             found[entry.point.name] = replace(first, rivals=(*first.rivals, entry.origin))
@@ -65,8 +67,8 @@ def installed() -> Mapping[str, Installed]:
 
 def _installed(point: EntryPoint) -> Installed:
     if point.dist is None:
-        return Installed(point, f"the package of {point.module}", "")
-    return Installed(point, point.dist.name, point.dist.version)
+        return Installed(point, f"the package of {point.value}", "")
+    return Installed(point, point.dist.name or f"the package of {point.value}", point.dist.version or "")
 
 
 def load_adapter(name: str) -> Adapter:
@@ -97,14 +99,15 @@ def _imported(name: str) -> Adapter | str:
         with contextlib.redirect_stdout(sys.stderr):
             adapter = entry.point.load()
     except Exception as error:  # noqa: BLE001  (another package's import may raise anything)
-        return f"{which} cannot be imported: {error}"
+        return f"{which} cannot be imported: {type(error).__name__}: {first_line(error)}"
     except SystemExit as error:
         return f"{which} cannot be imported: it exits the process ({error})"
     if not isinstance(adapter, Adapter):
         return f"{which} is not an energyscope.adapters.Adapter"
-    if problems := adapter.problems():
-        return f"{which} is not valid: {'; '.join(problems)}"
-    return adapter
+    problems = adapter.problems()
+    if not problems and adapter.name != name:
+        problems = [f"name: it is {adapter.name!r}, and the entry point's is {name!r}"]
+    return f"{which} is not valid: {'; '.join(problems)}" if problems else adapter
 
 
 def own_adapters() -> list[Adapter]:

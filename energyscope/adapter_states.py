@@ -1,7 +1,7 @@
 """Whether installed adapters can be imported: those of other packages are, each in a process of its own.
 
 So one that hangs, exits or takes long does no harm. What was found is kept in the user's application directory
-until the package's version or the adapter's file changes.
+until the package's version or the adapter's file changes; what was wrong is looked at anew.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ def states(*, again: bool = False) -> dict[str, AdapterState]:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             answers = pool.map(_asked, lacking)
             kept |= {others[name]: state for name, state in zip(lacking, answers, strict=True)}
-    if kept != before:
-        user_files.write(FILE, kept)
+    fine = {key: state for key, state in kept.items() if not state.get("problem")}  # a problem may be mended
+    if fine != before:
+        user_files.write(FILE, fine)
     return own | {name: _state(kept[key]) for name, key in others.items()}
 
 
@@ -76,7 +77,10 @@ def _asked(name: str) -> dict[str, Any]:
     """Return what a process of its own answers about an adapter."""
     command = [sys.executable, "-c", _CODE, name]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_LIMIT_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
+            timeout=IMPORT_LIMIT_S, check=False,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return {"problem": f"its import takes more than {IMPORT_LIMIT_S:.0f} s"}
     lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
@@ -92,10 +96,10 @@ def _state(kept: Mapping[str, Any]) -> AdapterState:
 
 
 def _key(entry: Installed) -> str:
-    """Return what a kept state is of: name, package and version, and when the module's file was written."""
-    return (
-        f"{entry.point.name} of {' and '.join([entry.origin, *entry.rivals])}, {_written_ns(entry.point.module)}"
-    )
+    """Return what a kept state is of: adapter, package and version, when its file was written, and where."""
+    packages = " and ".join([entry.origin, *entry.rivals])
+    written = _written_ns(entry.point.value.partition(":")[0])
+    return f"{entry.point.name} of {packages}, {written}, {sys.prefix}"
 
 
 def _written_ns(module: str) -> int | None:
@@ -106,5 +110,6 @@ def _written_ns(module: str) -> int | None:
     except (ImportError, ValueError):
         return None
     folders = (spec and spec.submodule_search_locations) or [""]
-    file = Path(folders[0], *rest).with_suffix(".py") if rest else Path((spec and spec.origin) or "")
-    return file.stat().st_mtime_ns if file.is_file() else None
+    module_file = Path(folders[0], *rest).with_suffix(".py") if rest else Path((spec and spec.origin) or "")
+    files = [module_file, Path(folders[0], *rest, "__init__.py")]
+    return next((file.stat().st_mtime_ns for file in files if file.is_file()), None)

@@ -28,4 +28,5 @@ def write(name: str, known: dict[str, Any]) -> None:
 
 
 def _path(name: str) -> Path:
-    return Path(typer.get_app_dir("energyscope")) / name
+    folder = Path(typer.get_app_dir("energyscope"))
+    return (folder if folder.is_absolute() else Path.home() / ".energyscope") / name  # an empty XDG_CONFIG_HOME

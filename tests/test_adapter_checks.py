@@ -51,7 +51,13 @@ def parts(*more: Part) -> dict[str, Any]:
         ({"checkpoints": {"tiny": "owner/tiny"}}, "checkpoints: 'tiny' is no Checkpoint"),
         ({"checkpoints": {"tiny": Checkpoint("tiny")}}, "has hub_id='tiny': use owner/name"),
         ({"checkpoints": {"tiny": Checkpoint("a/b", ["x"])}}, "a configuration that is no mapping"),  # type: ignore[arg-type]
+        ({"checkpoints": {"tiny": Checkpoint("/tiny")}}, "has hub_id='/tiny': use owner/name"),
+        ({"checkpoints": {"tiny": Checkpoint("a/b", gated="yes")}}, "has gated='yes'"),  # type: ignore[arg-type]
+        ({"model_types": ("",)}, "model_types: '' is no model_type"),
+        ({"layers": "layers.{layer}"}, "layers: 'layers.{layer}' is no dotted module path"),
+        (parts(Part(5, "x", "fine", function="a.b")), "has the unknown kind 5"),  # type: ignore[arg-type]
         ({"api": 2}, "api: 2 is newer than 1"),
+        ({"api": True}, "api: True is no version"),
     ],
 )  # fmt: skip
 def test_problems_are_named(change: dict[str, Any], problem: str) -> None:

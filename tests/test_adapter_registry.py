@@ -84,14 +84,15 @@ def exits() -> None:
 @pytest.mark.parametrize(
     ("value", "complaint"),
     [
-        ("no_such_module:adapter", "cannot be imported: No module named 'no_such_module'"),
+        ("no_such_module:adapter", "cannot be imported: ModuleNotFoundError: No module named"),
         ("math:pi", "is not an energyscope.adapters.Adapter"),
         ("planted:wrong", "is not valid: task: 'x' is unknown"),
+        ("planted:other", "is not valid: name: it is 'other', and the entry point's is 'broken'"),
     ],
 )
 def test_a_broken_adapter_is_one_clear_error(registered: Register, value: str, complaint: str) -> None:
     """GIVEN an entry point that does not lead to an adapter THEN asking for it names its package, and why."""
-    registered(point("broken", value), wrong=serving("broken", "new", task="x"))
+    registered(point("broken", value), wrong=serving("broken", "new", task="x"), other=serving("other", "new"))
     with pytest.raises(ModelError, match=r"'broken' \(other-adapters 1.2, .*" + complaint):
         registry.load_adapter("broken")
 

@@ -52,7 +52,8 @@ def _forgotten() -> None:
         ("import sys; sys.exit('no licence')", "exits the process (no licence)"),
         ("import os; os._exit(7)", "its import ended the process (exit code 7)"),
         ("import time; time.sleep(60)", "its import takes more than 2 s"),
-        ("raise OSError('broken')", "cannot be imported: broken"),
+        ("raise OSError('broken')", "cannot be imported: OSError: broken"),
+        ("import os; os.write(1, b'\\xff\\n'); raise ValueError", "cannot be imported: ValueError"),
         ("adapter = 3", "is not an energyscope.adapters.Adapter"),
     ],
 )
@@ -84,8 +85,13 @@ def test_states_are_kept_until_something_changes(install: Install, monkeypatch: 
     assert len(asked) == 20
     adapter_states.states()
     assert len(asked) == 20
+    monkeypatch.setattr(adapter_states, "_asked", lambda name: asked.append(name) or {"problem": "broken"})
+    install("broken", "")
+    assert adapter_states.states()["broken"].problem == adapter_states.states()["broken"].problem == "broken"
+    assert asked[20:] == ["broken", "broken"]
+    del asked[20:]
     files[0].write_text("changed = True\n" + files[0].read_text())
     adapter_states.states()
-    assert asked[20:] == ["family0"]
+    assert asked[20:] == ["broken", "family0"]
     adapter_states.states(again=True)
-    assert len(asked) == 41
+    assert len(asked) == 22 + 21

@@ -188,7 +188,7 @@ def _figures(measured: Measured | None, calls: float) -> dict[str, Any]:
         "dram_activity": activity.dram,
         "memory_power_w": activity.memory_w,
         "limited_by": limited_by(activity),
-        "at_power_limit": None if measured.throttle is None else bool(measured.throttle & POWER_CAP),
+        "at_power_limit": measured.at_power_limit,
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from energyscope.accounting.records import HOST_BOUND, Entry, IdlePower, any_bits, windows
+from energyscope.accounting.records import HOST_BOUND, Entry, IdlePower, any_bits, at_power_limit, windows
 from energyscope.metering.activity import Activity, mean_activity
 from energyscope.metering.interval import Estimate, combine, spread, student_t, two_values
 from energyscope.reasons import reason
@@ -43,6 +43,7 @@ class Measured:
     naive_mj: float | None = None
     clock_mhz: float | None = None
     throttle: int | None = None
+    at_power_limit: bool | None = None
     ticks: int = 0
     passes: int = 0
     spread: float | None = None
@@ -122,6 +123,7 @@ def measure(
         naive_mj=mean(_column(final, "naive_mj")),
         clock_mhz=mean([entry.get("clock_mhz") for entry in final]),
         throttle=any_bits(entry.get("throttle") for entry in final),
+        at_power_limit=at_power_limit(final),
         ticks=sum(_column(final, "ticks")),
         passes=len(final),
         spread=spread(_column(original, "energy_mj")),

@@ -49,6 +49,15 @@ def any_bits(values: Iterable[int | None]) -> int | None:
     return functools.reduce(operator.or_, known) if known else None
 
 
+def at_power_limit(entries: Iterable[Entry]) -> bool | None:
+    """Whether the power cap slowed most windows of a target; None where it is not known.
+
+    One window alone may show the bit of the load before.
+    """
+    bits = [entry["throttle"] for entry in entries if entry.get("throttle") is not None]
+    return 2 * sum(bool(each & POWER_CAP) for each in bits) > len(bits) if bits else None
+
+
 def _known(states: Sequence[Entry], key: str) -> list[Any]:
     return [state[key] for state in states if state.get(key) is not None]
 

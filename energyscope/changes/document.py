@@ -165,11 +165,10 @@ def _accepted(acceptance: Acceptance) -> dict[str, Any]:
 
 def _limits(windows: _Windows) -> dict[str, Any]:
     """Return whether the power limit slowed the board, and what limits the step; None where unknown."""
-    throttle = records.any_bits(entry.get("throttle") for entry in windows.entries)
     shares = [entry["window"].get("activity") for entry in windows.entries]
     activity = mean_activity([Activity(**each) if each else None for each in shares])
     return {
-        "at_power_limit": None if throttle is None else bool(throttle & records.POWER_CAP),
+        "at_power_limit": records.at_power_limit(windows.entries),
         "limited_by": limited_by(activity),
     }
 

@@ -22,7 +22,7 @@ Item = Mapping[str, Any]
 @report_errors
 def command(
     check: Annotated[
-        bool, typer.Option("--check", help="Import every adapter anew, each in its own process.")
+        bool, typer.Option("--check", help="Import other packages' adapters anew, each in its own process.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     explain: Annotated[
@@ -59,7 +59,7 @@ def _list(*, check: bool, as_json: bool) -> None:
             "name": name,
             "package": entry.package,
             "version": entry.version,
-            "names_taken_from": list(entry.rivals),
+            "other_packages": list(entry.rivals),
             "model_types": list(known[name].model_types),
             "task": known[name].task,
             "metric": known[name].metric,
@@ -107,8 +107,8 @@ def _tables(models: Sequence[Item], adapters: Sequence[Item]) -> None:
     for adapter in adapters:
         if adapter["problem"]:
             console.print(f"{adapter['name']}: {adapter['problem']}", markup=False, highlight=False)
-        if adapter["names_taken_from"] and not adapter["problem"]:
-            others = " and ".join(adapter["names_taken_from"])
-            console.print(f"{adapter['name']}: of {others} not used: that name is energyscope's own", markup=False)
+        if adapter["other_packages"] and not adapter["problem"]:
+            others = " and ".join(adapter["other_packages"])
+            console.print(f"the adapter {adapter['name']} of {others} is not used: energyscope has one so named")
     console.print("Any Hugging Face id or local folder of these model types works too, and of most others:")
     console.print("their components are found by structure (energyscope models --explain MODEL).")

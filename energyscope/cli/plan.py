@@ -33,9 +33,9 @@ def _settings(model: str, values: Mapping[str, Any], given: Collection[str]) -> 
     from energyscope.runs.schema import RUN_FILE
     from energyscope.runs.store import read_document
 
-    places = [] if named_model(model) else [Path(model), values["root"] / model]
+    places = [Path(model), values["root"] / model]
     path = next((place for place in places if (place / RUN_FILE).is_file()), None)
-    if path is None:
+    if path is None or named_model(model):
         return RunSettings.of(model, **values, stages=("plan", "report"))
     recorded = read_document(path).get("settings") or {}
     known = settings_of(RunSettings)

@@ -25,6 +25,10 @@ _CHECKPOINTS: dict[str, Any] = {
     "torchao": torchao,
     "bitsandbytes": bitsandbytes,
 }
+_LIBRARIES = {  # that write a format: its module, and what to give to pip
+    "torchao": ("torchao.quantization", "'energyscope-llm[torchao]'"),
+    "bitsandbytes": ("bitsandbytes", "bitsandbytes"),
+}
 
 
 def export_plan(
@@ -79,8 +83,14 @@ def check_exportable(model: Any, paths: Iterable[str], form: ExportFormat) -> No
         ModelError: there is one, or the format's library is missing.
 
     """
-    if form.name == "torchao" and (why := missing("torchao.quantization", "'energyscope-llm[torchao]'")):
-        raise ModelError(f"no model can be exported for torchao: {why.words}")
+    module, package = _LIBRARIES.get(form.name, ("", ""))
+    if module and (why := missing(module, package)):
+        raise ModelError(f"no model can be exported for {form.name}: {why.words}")
+    if not type(model).__module__.startswith("transformers."):
+        raise ModelError(
+            f"{type(model).__name__} is the model's own code, which is not exported: apply the plan in Python "
+            "(energyscope.apply_plan)"
+        )
     for path in paths:
         module = model.get_submodule(path)
         if form.name == "bitsandbytes":

@@ -113,6 +113,13 @@ def test_a_whole_model_is_never_slowed_by_the_cap(subject):
     assert not records.slowed_by_cap(entry(subject, 1, clock_mhz=1700.0, throttle=4), before)
 
 
+def test_the_power_limit_is_reached_where_most_windows_show_it():
+    """GIVEN the bit of the load before in one window of three THEN the target is not at the limit."""
+    assert records.at_power_limit([{"throttle": 4}, {"throttle": 0}, {"throttle": 0}]) is False
+    assert records.at_power_limit([{"throttle": 4}, {"throttle": 5}, {"throttle": 0}]) is True
+    assert records.at_power_limit([{"throttle": None}, {}]) is None
+
+
 def test_a_window_without_a_time_or_without_work_is_not_slowed():
     """A pause cannot be set by a time that is unknown."""
     before = [entry(MODEL, 0, clock_mhz=1980.0)]

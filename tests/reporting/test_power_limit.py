@@ -33,10 +33,10 @@ def test_a_load_at_the_limit_is_told_what_to_try(tmp_path):
     report = report_of(tmp_path / "run")
     sentence = lower_limit_sentence(report)
     assert sentence == (
-        "Decoding ran at the board's power limit of 700 W: a lower limit may save energy, which was not measured, "
-        "and energyscope never sets one; as root, nvidia-smi -i GPU-aaaa -pl 550 sets one to try (the board "
-        "allows 200 W and more, and -pl 700 is what it has now); run this again with it, and energyscope compare "
-        "tells what it saves."
+        "Decoding ran at the board's power limit of 700 W, so a lower one may save energy. That was not measured, "
+        "and energyscope sets no limit. As root, nvidia-smi -i GPU-aaaa -pl 550 sets one to try (the board allows "
+        "200 W and more), and -pl 700 the present one again. Run this again with it: energyscope compare tells "
+        "what it saves."
     )
     assert changes.section(report).data["power_limit"] == sentence
 
@@ -46,7 +46,7 @@ def test_a_load_that_memory_slows_is_told_so(tmp_path):
     report = report_of(tmp_path / "run", 420.0, at_limit=False, limited_by="memory")
     assert lower_limit(report).try_w == 330.0
     assert lower_limit_sentence(report).startswith(
-        "Memory sets the pace of decoding, at 420 W, so lower clocks may cost little time: a lower limit may save"
+        "Memory sets the pace of decoding, at 420 W, so lower clocks may cost little time. That was not"
     )
 
 
@@ -60,6 +60,7 @@ def test_no_limit_below_what_the_board_allows_is_proposed(tmp_path):
     "changed",
     [
         {"at_limit": False}, {"at_limit": None}, {"at_limit": False, "limited_by": "tensor cores"},
+        {"power_w": 300.0}, {"spread": ["GPU-aaaa", "GPU-bbbb"]},
         {"power_limit_w": 500.0}, {"min_power_limit_w": None}, {"mig": True}, {"uuid": None},
     ],
 )  # fmt: skip

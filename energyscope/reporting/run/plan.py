@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from energyscope.changes.savings import Lever, levers
+from energyscope.changes.savings import Lever, changes, levers
 from energyscope.grouping import group_by
 from energyscope.intervals import Interval, finite, from_entry, less
 from energyscope.reporting.charts.grid import tiles
@@ -63,7 +63,7 @@ def section(report: Report) -> Content | None:
         "random": document["weights"] == "random",
         "own": precision_name(document["precisions"][0]),
         "file": PLAN_JSON,
-        "power_limit": "" if report.alternatives else lower_limit_sentence(report),
+        "power_limit": "" if changes(report.run) else lower_limit_sentence(report),
     }
     return Content(data, figures, tables)
 
@@ -353,7 +353,7 @@ def levers_table(report: Report) -> Table:
 
 def _named_lever(lever: Lever) -> dict[str, Any]:
     change = lever.change
-    return {"name": change_name(change), "phase": change.phase, "change": change, "alone": lever.alone}
+    return {"name": capital(change_name(change)), "phase": change.phase, "change": change, "alone": lever.alone}
 
 
 def elsewhere_table(document: Mapping[str, Any]) -> Table:

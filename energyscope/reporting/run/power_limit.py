@@ -12,6 +12,7 @@ from energyscope.reporting.run.report import DECODE, Report
 
 SHARE = 0.8  # of the power that is drawn: a first value to try
 STEP_W = 10.0
+NEAR = 0.9  # of the limit: less is not at it
 MEMORY = "memory"  # as `energyscope.metering.activity.limited_by` calls it
 
 
@@ -38,12 +39,13 @@ def lower_limit(report: Report) -> LowerLimit | None:
     limit, default, lowest = (finite(device.get(name)) for name in names)
     if limit is None or default is None or lowest is None or limit < default or report.modelled:
         return None
-    if device.get("mig") or not device.get("uuid"):
-        return None
+    if device.get("mig") or device.get("spread") or not device.get("uuid"):
+        return None  # power is the sum over boards, and the limit one board's
     for phase, power_w, at_limit, limited_by in _loads(report):
         try_w = max(STEP_W * (SHARE * power_w // STEP_W), lowest)
-        if (at_limit or limited_by == MEMORY) and try_w < power_w:
-            return LowerLimit(phase, at_limit, power_w, limit, lowest, try_w, str(device["uuid"]))
+        reached = at_limit and power_w > NEAR * limit
+        if (reached or limited_by == MEMORY) and try_w < min(power_w, limit):
+            return LowerLimit(phase, reached, power_w, limit, lowest, try_w, str(device["uuid"]))
     return None
 
 
