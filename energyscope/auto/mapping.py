@@ -14,6 +14,7 @@ from energyscope.auto.probe import Calls, called_components
 from energyscope.auto.structure import OTHER, Finding, find_parts
 from energyscope.auto.tasks import AutoTask, task_of
 from energyscope.components import Component, ComponentTree, component_tree
+from energyscope.errors import ModelError
 
 _UNNAMED = {OTHER, "layer", "model"}
 
@@ -112,7 +113,7 @@ def structure_map(config: Any, *, trust_remote_code: bool = False) -> StructureM
     """Find the components of the model that a configuration describes, without its weights.
 
     Raises:
-        ModelError: the model is for a task that is not supported, or has no list of layers.
+        ModelError: the model is for a task that is not supported, or has no list of layers that it calls.
 
     """
     import torch
@@ -123,7 +124,13 @@ def structure_map(config: Any, *, trust_remote_code: bool = False) -> StructureM
         model = getattr(transformers, task.auto_class).from_config(
             copy.deepcopy(config), dtype=torch.bfloat16, trust_remote_code=trust_remote_code
         )
-    return map_model(model.eval(), task)
+    structure = map_model(model.eval(), task)
+    if not any(part.kind == "layer" for part in structure.adapter.parts):
+        name = type(model).__name__
+        raise ModelError(
+            f"{name} does not call its layers as modules: its components cannot be measured one by one"
+        )
+    return structure
 
 
 def map_model(model: Any, task: AutoTask) -> StructureMap:

@@ -9,6 +9,7 @@ from auto_models import FAMILIES, config, structure
 
 from energyscope.auto.mapping import structure_map
 from energyscope.components import component_tree
+from energyscope.errors import ModelError
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -48,6 +49,12 @@ def test_parameters_outside_of_all_parts_are_named() -> None:
     found = structure_map(transformers.XLNetConfig(vocab_size=25, d_model=16, n_layer=2, n_head=2, d_inner=32))
     assert found.in_no_part == {"transformer.mask_emb": 16}
     assert found.share_named() < 1.0
+
+
+def test_layers_that_are_not_called_are_refused() -> None:
+    """GIVEN a model that calls its layers' ``forward`` past all hooks THEN the error says so."""
+    with pytest.raises(ModelError, match="SqueezeBertForSequenceClassification does not call its layers"):
+        structure_map(config("squeezebert", embedding_size=16))
 
 
 def test_a_failed_pass_keeps_what_was_found() -> None:
