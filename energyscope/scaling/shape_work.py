@@ -64,15 +64,15 @@ class PassShape:
 class Skeleton:
     """A model without weights of which the work of any shape can be asked."""
 
-    def __init__(self, reference: str, precision: str) -> None:
-        """Build the modules in the data type of what is not quantized.
+    def __init__(self, reference: str, precision: str, adapter: str | None = None) -> None:
+        """Build the modules in the data type of what is not quantized; ``adapter`` names one, as for a run.
 
         Raises:
             UsageError: there is no such model.
             ModelError: its files are out of reach, or no adapter serves it.
 
         """
-        self.loaded: LoadedModel = load_skeleton(reference, torch.device("cpu"), tokenizer=False)
+        self.loaded: LoadedModel = load_skeleton(reference, torch.device("cpu"), tokenizer=False, adapter=adapter)
         self.precision = precision
         stored = "bf16" if precision in QUANTIZED else precision
         self.loaded.model.to(getattr(torch, NATIVE.get(stored, "float32")))

@@ -89,7 +89,9 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
         if not possible:
             continue
         previews.append(preview(replace(settings.settings_of(possible[0], run.root), name=None)))
-        least |= _least_bytes(run.model, possible, previews[-1], free)
+        least |= _least_bytes(
+            Skeleton(run.model, previews[-1].precision, run.adapter), possible, previews[-1], free
+        )
         refused |= {cell.name: _refused(previews[-1], least.get(cell.name), free) for cell in possible}
     first = previews[0] if previews else None
     return SweepPlan(
@@ -133,13 +135,14 @@ def in_bytes(amount: int) -> str:
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
-def _least_bytes(model: str, cells: Sequence[SweepCell], plan: Preview, free: int | None) -> dict[str, int]:
+def _least_bytes(
+    skeleton: Skeleton, cells: Sequence[SweepCell], plan: Preview, free: int | None
+) -> dict[str, int]:
     """Return what the largest cells hold at least, down to the first one that has room.
 
     Weights, inputs, cache and outputs all stay in memory until the pass ends, and each is read or written in it:
     so the least traffic of a pass is held as well.
     """
-    skeleton = Skeleton(model, plan.precision)
     least: dict[str, int] = {}
     for cell in sorted(cells, key=lambda cell: -cell.batch_size * cell.tokens):
         try:

@@ -13,7 +13,14 @@ _UNLIMITED = 1 << 20  # positions of a model whose configuration states no maxim
 def position_limit(loaded: LoadedModel) -> int:
     """Return the longest sequence that the model has positions for, in tokens."""
     limit = getattr(text_config(loaded), "max_position_embeddings", None)
-    return int(limit) if limit else _UNLIMITED
+    return int(limit) - _reserved_positions(loaded) if limit else _UNLIMITED
+
+
+def _reserved_positions(loaded: LoadedModel) -> int:
+    """Return how many positions stand for padding: RoBERTa's count from the one after the padding token's."""
+    tables = (module for name, module in loaded.model.named_modules() if name.endswith("position_embeddings"))
+    indices = (getattr(table, "padding_idx", None) for table in tables)
+    return max((index + 1 for index in indices if index is not None), default=0)
 
 
 def vocabulary_size(loaded: LoadedModel) -> int:
