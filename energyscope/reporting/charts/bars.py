@@ -131,7 +131,7 @@ class _Lines:
     def y(self, *, grid: bool = False) -> dict[str, Any]:
         """Return the encoding of the lines, in the order of the rows."""
         alt = altair()
-        axis = alt.Axis(ticks=False, domain=False, labelPadding=8, labelLimit=190, grid=grid)
+        axis = alt.Axis(ticks=False, domain=False, labelPadding=8, labelLimit=220, grid=grid)
         y = {"y": alt.Y("name:N", sort=self._names(self.by), title=None, axis=axis)}
         return {**y, "yOffset": alt.YOffset("series:N", sort=self._names(self.series))} if self.series else y
 

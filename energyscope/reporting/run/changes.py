@@ -138,7 +138,7 @@ def change_figure(report: Report) -> Figure | None:
             table = replace(every, rows=rows[:_MOST_BARS])
             views.append(View(bars(table, "change", "saved"), table, state))
     compared = report.benchmark.get("baseline") or ((report.run.plan or {}).get("precisions") or [None])[0]
-    baseline = precision_name(compared) if report.main is None else "this run"
+    baseline = precision_name(compared) if compared and report.main is None else "this run"
     caption = f"Percent of energy saved against {baseline}, same work; left of zero: costs more. Hollow: unclear."
     return Figure("changes-saved", "What would change it", views, caption) if views else None
 
