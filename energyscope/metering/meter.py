@@ -69,7 +69,10 @@ class Meter(Protocol):
         ...
 
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
-        """Return the board's state at each tick of an interval: clocks, temperature, throttle; [] if unknown."""
+        """Return the board's state at each tick of an interval: clocks, temperature, throttle; [] if unknown.
+
+        Of ticks that were read: ask for windows of the interval first. A meter that has ended still answers.
+        """
         ...
 
     def bystanders(self, own_bytes: int | None = None) -> list[Reason]:

@@ -162,7 +162,6 @@ class WatchedMeter(ABC):
         return _as_ticks(self.records[first : bisect_right(self.records, end_s, key=_time_s)])
 
     def states(self, begin_s: float, end_s: float) -> list[Record]:
-        self._drain()
         first = bisect_left(self.records, begin_s, key=_after_s)
         return self.records[first : bisect_right(self.records, end_s, key=_after_s)]
 

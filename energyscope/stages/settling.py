@@ -33,7 +33,7 @@ def settling_s(instruments: Instruments, anchor: Target, window_s: float, *, set
         if calls is None:
             return 0.0
         replays.append(_excess(instruments, calls, window_s))
-        states = instruments.meter.states(*calls.span_s) if settle_capped else []
+        states = instruments.meter.states(*calls.span_s) if settle_capped else []  # its ticks have been read
         if (board(states)["throttle"] or 0) & POWER_CAP:
             return LEADS_S[-1]
     for lead_s, column in zip(LEADS_S, zip(*replays, strict=True), strict=True):

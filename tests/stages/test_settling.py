@@ -9,7 +9,7 @@ import pytest
 from simulated import StandInRig, target
 
 from energyscope.metering.group import MeterGroup
-from energyscope.metering.ticks import Calls
+from energyscope.metering.ticks import Calls, Ticks
 from energyscope.metering.window import Window
 from energyscope.stages.instruments import Instruments
 from energyscope.stages.settling import settling_s
@@ -83,9 +83,22 @@ def test_power_shows_a_transient_where_the_host_sets_the_pace():
     assert by_energy <= 0.5 * SEEDS
 
 
+class LateStates(SimulatedGpu):
+    """A board whose states are those of the ticks that were read, as a sampler's."""
+
+    read_s = 0.0
+
+    def ticks(self, begin_s: float, end_s: float) -> Ticks:
+        self.read_s = max(self.read_s, min(end_s, self.now()))
+        return super().ticks(begin_s, end_s)
+
+    def states(self, begin_s: float, end_s: float) -> list[dict[str, object]]:
+        return super().states(begin_s, min(end_s, self.read_s))
+
+
 @pytest.mark.parametrize(("asked", "throttle", "lead_s"), [(True, 4, 1.0), (True, 0, 0.0), (False, 4, 0.0)])
 def test_loads_under_the_power_cap_settle_where_that_is_asked_for(asked, throttle, lead_s):
     """GIVEN steady power THEN a load runs longer only if that is asked for and the power cap is reported."""
-    gpu = SimulatedGpu(SimulatedSensor(noise=0.0, seed=0), SimulatedBoard(seed=0, throttle=throttle))
+    gpu = LateStates(SimulatedSensor(noise=0.0, seed=0), SimulatedBoard(seed=0, throttle=throttle))
     instruments = Instruments(StandInRig({"node:model": [MODEL]}, {}), gpu, MeterGroup([gpu]), gpu)
     assert settling_s(instruments, target("node:model"), gpu.window_s, settle_capped=asked) == lead_s

@@ -76,14 +76,6 @@ def test_an_interval_holds_only_its_ticks(fake_nvml):
     assert (np.diff(whole.energy_mj) >= 10_000).all()
 
 
-def test_states_are_those_until_now(fake_nvml):
-    """GIVEN ticks that nobody asked for WHEN states are THEN they hold the latest ones."""
-    fake_nvml(STEADY)
-    with NvmlMeter("GPU-aaaa") as meter:
-        begin = time.monotonic()
-        wait_until(lambda: meter.states(begin, np.inf), "a state")
-
-
 def test_a_changed_power_limit_is_in_the_states(fake_nvml):
     """WHEN somebody lowers the limit during a run THEN the ticks from then on carry the new one."""
     machine = fake_nvml(STEADY)
