@@ -15,7 +15,6 @@ from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import EnergyscopeError
 from energyscope.impact.plan import further_interventions, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
-from energyscope.loading.model import load_skeleton
 from energyscope.loading.options import resolve_precision
 from energyscope.loading.planning import LoadEstimate, estimate_load
 from energyscope.planning.record import PRICES, VERIFY, WHOLE
@@ -30,7 +29,7 @@ from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.phases import PhasePlan, has_cache, plan_phases, profile_settings, resolve_phase
 from energyscope.stages.plan_replays import budget_of
 from energyscope.stages.plan_scope import groups_in, precisions_of, workloads_of
-from energyscope.stages.preparing import benchmark_alone, for_benchmark
+from energyscope.stages.preparing import benchmark_alone, for_benchmark, skeleton_of
 from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, most_retaken, replay_time
@@ -113,13 +112,7 @@ def preview(settings: RunSettings) -> Preview:
     where = find_devices(settings)
     precision = resolve_precision(settings.model, settings.precision, str(where.device))
     check_precision(precision)
-    shape = load_skeleton(
-        settings.model,
-        torch.device("meta"),
-        tokenizer=False,
-        trust_remote_code=settings.trust_remote_code,
-        adapter=settings.adapter,
-    )
+    shape = skeleton_of(settings)
     workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
     skipped = skipped_stages(settings, shape, workload)
     planned = [PhasePlan(PREFILL, None, "mean")] if "profile" in skipped else plan_phases(settings, shape)

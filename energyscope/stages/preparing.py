@@ -13,6 +13,7 @@ from energyscope.benchmarking.summary import by_preference
 from energyscope.errors import DataError, DeviceError, UsageError
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.devices import pick_device
+from energyscope.loading.model import load_skeleton
 from energyscope.loading.options import in_precision, resolve_precision
 from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
@@ -28,6 +29,17 @@ def load(settings: RunSettings, devices: Sequence[torch.device] = ()) -> LoadedM
     """Load the model of the settings, spread over devices by a map; ``auto`` precision is settled first."""
     precision = resolve_precision(settings.model, settings.precision, settings.device)  # a device by now
     return load_model(settings.model, settings.loading(precision, devices))
+
+
+def skeleton_of(settings: RunSettings) -> LoadedModel:
+    """Return the run's model without weights; a short name needs no files."""
+    return load_skeleton(
+        settings.model,
+        torch.device("meta"),
+        tokenizer=False,
+        trust_remote_code=settings.trust_remote_code,
+        adapter=settings.adapter,
+    )
 
 
 def load_for_benchmark(

@@ -15,12 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from energyscope.benchmarking.memory import release
 from energyscope.errors import DeviceError, EnergyscopeError, UsageError
 from energyscope.loading import LoadedModel, check_precision
-from energyscope.loading.model import load_skeleton
 from energyscope.loading.options import resolve_precision
 from energyscope.metering.group import SharedGroup
 from energyscope.progress import Progress, silent
@@ -39,7 +36,7 @@ from energyscope.runs.sweeps import (
 from energyscope.settings.sweep import METERED, SweepSettings
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
-from energyscope.stages.preparing import load
+from energyscope.stages.preparing import load, skeleton_of
 from energyscope.stages.run import default_name, run_loaded
 from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_generate, check_context
 from energyscope.workloads.limits import check_length
@@ -259,13 +256,7 @@ def lengths_refused(settings: SweepSettings) -> dict[int, str]:
 
     """
     run = settings.run
-    model = load_skeleton(
-        run.model,
-        torch.device("meta"),
-        tokenizer=False,
-        trust_remote_code=run.trust_remote_code,
-        adapter=run.adapter,
-    )
+    model = skeleton_of(run)
     if run.phase == "decode" and not can_generate(model):
         raise UsageError(f"{model.name} {CANNOT_GENERATE}, {USE_PREFILL}")
     checked = check_context if run.phase == "decode" else check_length
