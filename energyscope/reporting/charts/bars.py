@@ -13,6 +13,7 @@ from energyscope.reporting.table import Row, Table
 
 _ROW_PX, _DOT_PX, _SERIES_PX, _MARGIN_PX = 27, 22, 15, 8
 _LETTER_PX = 6.7  # mean width of a letter of the labels
+_NAMES_PX, _SHORT_NAMES_PX, _LEAST_BARS_PX = 220, 90, 60
 Record = dict[str, Any]
 
 
@@ -45,8 +46,9 @@ def bars(
         records += [{**shared, **segment} for segment in _segments(row, lines, work)]
         ends.append({**shared, **_end(row, lines)})
     guide = None if reference is None else reference / lines.divisor
-    y = lines.y()
-    x = {"scale": _scale_with_room(records, ends, guide or 0.0), "axis": None}
+    labels_px = _labels_px(ends)
+    y = lines.y(beside=labels_px)
+    x = {"scale": _scale_with_room(records, ends, guide or 0.0, labels_px), "axis": None}
     solid = data.chart_of(records).mark_bar(strokeWidth=1.3, cornerRadius=1)
     layers = [
         solid.encode(
@@ -128,10 +130,16 @@ class _Lines:
         """Return what each mark of a row holds: its own colour or else this one, and its tooltip."""
         return {"colour": row.get("colour") or colour, **data.mark(row, self.columns)}
 
-    def y(self, *, grid: bool = False) -> dict[str, Any]:
-        """Return the encoding of the lines, in the order of the rows."""
+    def y(self, *, grid: bool = False, beside: float = 0.0) -> dict[str, Any]:
+        """Return the encoding of the lines, in the order of the rows.
+
+        Names are cut short where a narrow place would otherwise leave no room for bars and ``beside`` them,
+        the labels' width (CSS pixels).
+        """
         alt = altair()
-        axis = alt.Axis(ticks=False, domain=False, labelPadding=8, labelLimit=220, grid=grid)
+        left = f"containerSize()[0] - {beside + _LEAST_BARS_PX:.0f}"
+        limit = alt.ExprRef(f"clamp({left}, {_SHORT_NAMES_PX}, {_NAMES_PX})")
+        axis = alt.Axis(ticks=False, domain=False, labelPadding=8, labelLimit=limit, grid=grid)
         y = {"y": alt.Y("name:N", sort=self._names(self.by), title=None, axis=axis)}
         return {**y, "yOffset": alt.YOffset("series:N", sort=self._names(self.series))} if self.series else y
 
@@ -205,12 +213,16 @@ def _labels(ends: list[Record], y: Mapping[str, Any], *, halo: bool, **options: 
         yield text.encode(**y, **encoding)
 
 
-def _scale_with_room(records: Sequence[Record], ends: Sequence[Record], reference: float) -> Any:
-    """Leave room at the bars' ends for the longest label, whatever the width."""
+def _labels_px(ends: Sequence[Record]) -> float:
+    """Return the width of the longest label at the bars' ends (CSS pixels)."""
+    return max((len(str(end["label"])) for end in ends), default=0) * _LETTER_PX + 12
+
+
+def _scale_with_room(records: Sequence[Record], ends: Sequence[Record], reference: float, labels_px: float) -> Any:
+    """Leave room for the labels at the bars' ends, whatever the width."""
     alt = altair()
     least = min([0.0, *(end["low"] or 0.0 for end in ends), *(record["start"] for record in records)])
     most = max([*(end["end"] for end in ends), reference])
-    room = max((len(str(end["label"])) for end in ends), default=0) * _LETTER_PX + 12
     span = f"({most:.6g} - ({least:.6g}))"
-    right = alt.ExprRef(f"{least:.6g} + {span} * width / max(width - {room:.0f}, 40)")
+    right = alt.ExprRef(f"{least:.6g} + {span} * width / max(width - {labels_px:.0f}, 40)")
     return alt.Scale(domainMin=least, domainMax=right, nice=False, zero=False)
