@@ -18,8 +18,8 @@ _PATH = re.compile(r"[A-Za-z_]\w*(\.([A-Za-z_]\w*|\d+|\{layer\}))*")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _MODEL_TYPE = re.compile(r"[\w.-]+")
-_TYPES: Mapping[str, type] = {
-    "name": str, "model_types": tuple, "task": str, "layers": str, "parts": tuple, "auto_class": str,
+_TYPES: Mapping[str, Any] = {
+    "name": str, "model_types": tuple, "task": str, "layers": str | tuple, "parts": tuple, "auto_class": str,
     "phase": str, "checkpoints": Mapping, "api": int,
 }  # fmt: skip
 
@@ -41,7 +41,7 @@ def _wrong_types(adapter: Adapter) -> Iterator[str]:
         if wanted is tuple and isinstance(value, str):
             yield f"{name}: {value!r} is a string: write ({value!r},) for a tuple of one"
         elif not isinstance(value, wanted):
-            yield f"{name}: {value!r} is no {wanted.__name__.lower()}"
+            yield f"{name}: {value!r} is no {getattr(wanted, '__name__', str(wanted)).lower()}"
     for name, items, wanted in (("model_types", adapter.model_types, str), ("parts", adapter.parts, Part)):
         for item in items if isinstance(items, tuple) else ():
             if not isinstance(item, wanted):
@@ -70,14 +70,16 @@ def _wrong_parts(adapter: Adapter) -> Iterator[str]:
     for name, times in Counter(part.name for part in adapter.parts if isinstance(part.kind, str)).items():
         if times > 1:
             yield f"parts: {name} is declared {times} times"
-    if LAYER in adapter.layers or not _PATH.fullmatch(adapter.layers):
-        yield f"layers: {adapter.layers!r} is no dotted module path"
-        return
     paths = [part.path for part in adapter.parts if part.kind == "layer"]
+    if not adapter.stacks:
+        yield "layers: none is named: give the path of the list of layers"
     if not paths:
         yield "parts: none has the kind 'layer'"
-    elif f"{adapter.layers}.{LAYER}" not in paths:
-        yield f"layers: no part of kind 'layer' has the path {adapter.layers}.{LAYER}, but {paths[0]}"
+    for stack in adapter.stacks:
+        if not isinstance(stack, str) or LAYER in stack or not _PATH.fullmatch(stack):
+            yield f"layers: {stack!r} is no dotted module path"
+        elif paths and f"{stack}.{LAYER}" not in paths:
+            yield f"layers: no part of kind 'layer' has the path {stack}.{LAYER}, but {paths[0]}"
 
 
 def _wrong_part(part: Part) -> Iterator[str]:
@@ -114,4 +116,4 @@ def _wrong_names(adapter: Adapter) -> Iterator[str]:
 
 def _not_among(name: str, value: Any, known: tuple[str, ...]) -> Iterator[str]:
     if value not in known:
-        yield f"{name}: {value!r} is unknown: use {' or '.join(known)}"
+        yield f"{name}: {value!r} is unknown: use {', '.join(known[:-1])} or {known[-1]}"

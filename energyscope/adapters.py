@@ -24,12 +24,14 @@ tree follows from the module paths: a component's parent is the nearest declared
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Granularity = Literal["coarse", "medium", "fine"]
-Task = Literal["classification", "next-token"]
+Task = Literal[
+    "next-token", "masked-token", "sequence-to-sequence", "classification", "image-classification", "embedding"
+]
 
 Phase = Literal["prefill", "both"]
 
@@ -40,10 +42,12 @@ CACHE_UPDATE = "transformers.cache_utils.Cache.update"  # a layer's new keys and
 GRANULARITIES: tuple[Granularity, ...] = ("coarse", "medium", "fine")
 KINDS = frozenset(
     {
-        "embedding", "rotary", "norm", "attention", "attention.query", "attention.key", "attention.value",
-        "attention.qkv", "attention.output", "attention.core", "attention.cache", "mlp", "mlp.up", "mlp.gate",
-        "mlp.down", "mlp.activation", "mixer", "mixer.projection", "router", "experts", "lm_head",
-        "pooler", "classifier", "layer", "model", "other",
+        "embedding", "patch_embedding", "convolution", "rotary", "norm", "attention", "attention.query",
+        "attention.key", "attention.value", "attention.qkv", "attention.output", "attention.core",
+        "attention.cache", "cross_attention", "cross_attention.query", "cross_attention.key",
+        "cross_attention.value", "cross_attention.output", "cross_attention.core", "mlp", "mlp.up", "mlp.gate",
+        "mlp.down", "mlp.activation", "mixer", "mixer.projection", "mixer.convolution", "mixer.scan", "router",
+        "experts", "lm_head", "pooler", "classifier", "layer", "model", "other",
     }
 )  # fmt: skip
 
@@ -90,21 +94,35 @@ class Adapter:
     """What energyscope needs to know about one model family. Plain data; nothing here imports torch.
 
     ``model_types`` are the ``model_type`` values of the configurations it serves; ``auto_class`` the
-    transformers class that loads the model with its head; ``layers`` the path of the list of layers;
-    ``dataset`` the default data set for impact (``sst2``, ``wikitext2``); ``phase`` the default of ``--phase``: a
-    forward pass, or a prompt's and the decode steps after it. ``api`` is the `ADAPTER_API` that it is written for.
+    transformers class that loads the model with its head; ``layers`` the path of the list of layers, or of several
+    such stacks (an encoder's, then a decoder's), whose layers are numbered through. ``dataset`` is the default
+    data set for impact (``sst2``, ``wikitext2``); ``phase`` the default of ``--phase``: a forward pass, or a
+    prompt's and the decode steps after it. ``api`` is the `ADAPTER_API` that it is written for.
+
+    Three hooks have defaults by task. ``inputs`` makes the keyword arguments of the model's forward of a batch of
+    the task (``input_ids``, ``attention_mask``, ``pixel_values``, ...: tensors by name); ``outcome`` takes of the
+    model's output what is compared (logits, or an embedding); ``distance`` is how far two outcomes (N, ...) are
+    apart, (N,).
     """
 
     name: str
     model_types: tuple[str, ...]
     task: Task
-    layers: str
+    layers: str | tuple[str, ...]
     parts: tuple[Part, ...]
     auto_class: str = "AutoModelForCausalLM"
     dataset: str | None = None
     phase: Phase = "prefill"
     checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
     api: int = 1
+    inputs: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    outcome: Callable[[Any], Any] | None = None
+    distance: Callable[[Any, Any], Any] | None = None
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The paths of the lists of layers, in the order in which their layers are numbered."""
+        return (self.layers,) if isinstance(self.layers, str) else self.layers
 
     @property
     def metric(self) -> str:

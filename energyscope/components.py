@@ -21,9 +21,10 @@ CACHE_KIND = "attention.cache"
 class Component:
     """A named part of a model that can be hooked and replayed.
 
-    ``name`` is its module path (``"model"`` for the whole model), ``layer`` the index of the layer that it
-    belongs to, ``level`` one of model, layer, block, sub-component; ``parent`` a component's name. Where it is
-    a function that a module calls, ``module`` is a `FunctionCall`, and ``name`` has one more word.
+    ``name`` is its module path (``"model"`` for the whole model), ``layer`` the number of the layer that it
+    belongs to, counted through all stacks of layers, ``level`` one of model, layer, block, sub-component;
+    ``parent`` a component's name. Where it is a function that a module calls, ``module`` is a `FunctionCall`, and
+    ``name`` has one more word.
     """
 
     name: str
@@ -82,11 +83,12 @@ class ComponentTree:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a part was found: the module's path and its layer."""
+    """Where a part was found: the module's path, its index in its stack, and its layer's number in the model."""
 
     part: Part
     path: str
-    layer: int | None
+    index: int | None = None
+    layer: int | None = None
 
 
 def component_tree(
@@ -102,17 +104,18 @@ def component_tree(
     """
     modules = dict(model.named_modules(remove_duplicate=False))
     order = {name: index for index, name in enumerate(modules)}
+    before = _layers_before(adapter, modules)
     places: dict[str, _Place] = {}
     for part in adapter.parts_at(granularity):
         if part.kind == CACHE_KIND and not kv_cache:
             continue
-        matches = _matches(part, modules)
+        matches = _matches(part, modules, before)
         if not matches and not part.optional:
             raise ModelError(
                 f"the adapter {adapter.name!r} expects a module {part.path!r}, which this "
                 f"{type(model).__name__} does not have: the adapter serves another version of the family"
             )
-        places.update({part.name.replace("{layer}", str(place.layer)): place for place in matches})
+        places.update({part.name.replace("{layer}", str(place.index)): place for place in matches})
     components = [Component(ROOT, "model", None, "model", None, model)]
     seen: set[tuple[int, str | None]] = set()
     # a function comes after the module that calls it, and before that module's sub-modules
@@ -127,11 +130,22 @@ def component_tree(
     return ComponentTree(components)
 
 
-def _matches(part: Part, modules: dict[str, nn.Module]) -> list[_Place]:
+def _layers_before(adapter: Adapter, modules: dict[str, nn.Module]) -> dict[str, int]:
+    """Return how many layers lie before each stack, by its path with the layer left open."""
+    before, count = {}, 0
+    for stack in adapter.stacks:
+        before[f"{stack}.{{layer}}"] = count
+        count += len(modules[stack]._modules) if stack in modules else 0  # noqa: SLF001 - its length
+    return before
+
+
+def _matches(part: Part, modules: dict[str, nn.Module], before: dict[str, int]) -> list[_Place]:
     if "{layer}" not in part.path:
-        return [_Place(part, part.path, None)] if part.path in modules else []
+        return [_Place(part, part.path)] if part.path in modules else []
     pattern = re.compile(re.escape(part.path).replace(r"\{layer\}", r"(\d+)") + r"\Z")
-    return [_Place(part, name, int(match[1])) for name in modules if (match := pattern.match(name))]
+    indices = {name: int(match[1]) for name in modules if (match := pattern.match(name))}
+    stack = part.path[: part.path.index("{layer}") + len("{layer}")]
+    return [_Place(part, name, index, before.get(stack, 0) + index) for name, index in indices.items()]
 
 
 def _module(part: Part, module: nn.Module) -> nn.Module:

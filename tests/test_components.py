@@ -151,3 +151,25 @@ def test_without_leaves_out_what_is_below(fine: ComponentTree) -> None:
         component.name for component in fine if component.name not in gone
     ]
     assert len(fine.without([])) == len(fine)
+
+
+def test_layers_of_several_stacks_are_numbered_through() -> None:
+    """GIVEN an encoder of two layers, a decoder of three, THEN the decoder's first is layer 2 by its own name."""
+    model = nn.ModuleDict(
+        {
+            "encoder": nn.ModuleList(nn.ModuleDict({"mlp": nn.Linear(2, 2)}) for _ in range(2)),
+            "decoder": nn.ModuleList(nn.ModuleDict({"mlp": nn.Linear(2, 2)}) for _ in range(3)),
+        }
+    )
+    stacks = ("encoder", "decoder")
+    parts = [
+        Part(*part)
+        for stack in stacks
+        for part in (
+            ("layer", f"{stack}.{{layer}}", "coarse"),
+            ("mlp", f"{stack}.{{layer}}.mlp", "medium"),
+        )
+    ]
+    tree = component_tree(model, replace(GPT2, layers=stacks, parts=tuple(parts)), "fine")
+    assert [part.layer for part in tree if part.kind == "layer"] == [0, 1, 2, 3, 4]
+    assert (tree["decoder.0.mlp"].layer, tree["decoder.0.mlp"].parent) == (2, "decoder.0")

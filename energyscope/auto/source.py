@@ -29,30 +29,32 @@ def _lines(structure: StructureMap) -> Iterator[str]:
     yield ""
     yield f"from energyscope.adapters import {', '.join([*sorted(imports), 'Adapter', 'Part'])}"
     yield ""
-    yield f'LAYER = "{adapter.layers}.{{layer}}"'
-    yield ""
+    stack = adapter.layers if isinstance(adapter.layers, str) else None
+    layer = f"{stack}.{{layer}}" if stack else None
+    if layer:
+        yield f"LAYER = {_quoted(layer)}"
+        yield ""
     yield "adapter = Adapter("
     yield f"    name={_quoted(model_type)},"
     yield f"    model_types=({_quoted(model_type)},),"
     yield f"    task={_quoted(adapter.task)},"
     yield f"    auto_class={_quoted(adapter.auto_class)},"
-    yield f"    layers={_quoted(adapter.layers)},"
+    yield f"    layers={_quoted(stack) if stack else repr(adapter.stacks)},"
     yield f"    dataset={_quoted(adapter.dataset)},"
     yield "    parts=("
     for finding in structure.kept:
-        yield f"        {_part(finding.part, adapter.layers)},  # {finding.reason}"
+        yield f"        {_part(finding.part, layer)},  # {finding.reason}"
     for name, missing in structure.not_called.items():
         yield f"        # not called in a forward pass ({missing}): {name}"
     yield "    ),"
     yield ")"
 
 
-def _part(part: Part, layers: str) -> str:
-    layer = f"{layers}.{{layer}}"
+def _part(part: Part, layer: str | None) -> str:
     path = _quoted(part.path)
     if part.path == layer:
         path = "LAYER"
-    elif part.path.startswith(f"{layer}."):
+    elif layer and part.path.startswith(f"{layer}."):
         path = f'f"{{LAYER}}{part.path.removeprefix(layer)}"'
     optional = ", optional=True" if part.optional else ""
     function = f", function={_FUNCTIONS[part.function]}" if part.function else ""

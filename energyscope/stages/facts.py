@@ -137,7 +137,10 @@ def model_facts(loaded: LoadedModel) -> dict[str, Any]:
         "weights": loaded.weights,
         "parameters": parameter_count(loaded.model),
         "size_bytes": weight_bytes(loaded.model),
-        "layers": len(loaded.model.get_submodule(loaded.adapter.layers)._modules),  # noqa: SLF001 - its length
+        "layers": sum(
+            len(loaded.model.get_submodule(stack)._modules)  # noqa: SLF001 - its length
+            for stack in loaded.adapter.stacks
+        ),
         "dtype": str(next(loaded.model.parameters()).dtype).removeprefix("torch."),
         "precision": loaded.precision,
         "quantization": quantization_facts(loaded),
