@@ -12,6 +12,7 @@ from energyscope.model_inputs import model_inputs
 
 SMALL = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "vocab_size": 32}
 SMALL |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "pad_token_id": 0}
+T5 = {"num_layers": 1, "d_model": 16, "d_ff": 16, "vocab_size": 32}
 SEES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 
 
