@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,6 +11,8 @@ import torch
 
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel
+from energyscope.model_inputs import Input, model_inputs
+from energyscope.tasks import fed, padding_masks, rules_of
 from energyscope.workloads.evaluation import Evaluation
 from energyscope.workloads.limits import check_batch_size, check_length, position_limit, text_config
 
@@ -88,15 +91,16 @@ def benchmark_inputs(
     check_batch_size(batch_size)
     if count < 1:
         raise UsageError(f"{count} batches are too few: use 1 or more")
-    size = batch_size * length
-    batches = (
-        _synthetic_ids(loaded, count, size, seed) if evaluation is None else _data_ids(evaluation, count, size)
-    )
+    columns = {
+        item.name: _batches_of(item, loaded, evaluation, count, seed)
+        for item in model_inputs(loaded.model, batch_size, length)
+    }
+    batches = zip(*columns.values(), strict=False)
     workloads = []
     for batch in batches:
-        ids = batch.reshape(batch_size, length).to(loaded.device)
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        workloads.append(Workload(inputs, "data" if evaluation else "synthetic", batch_size, length))
+        inputs = {name: tensor.to(loaded.device) for name, tensor in zip(columns, batch, strict=True)}
+        arguments = fed(loaded.model, inputs, rules_of(loaded.adapter))
+        workloads.append(Workload(arguments, "data" if evaluation else "synthetic", batch_size, length))
     return tuple(workloads)
 
 
@@ -105,14 +109,34 @@ def default_length(loaded: LoadedModel) -> int:
     return min(PROFILE_LENGTH, position_limit(loaded))
 
 
-def _data_ids(evaluation: Evaluation, count: int, size: int) -> list[torch.Tensor]:
-    """Return the data's tokens in a row, those of overlapping windows once, cut into ids of a batch each."""
-    masks = evaluation.counted or [batch["attention_mask"].bool() for batch in evaluation.batches]
-    stream = torch.cat([batch["input_ids"][mask] for batch, mask in zip(evaluation.batches, masks, strict=True)])
-    batches = min(count, len(stream) // size)
-    if not batches:
-        return [stream.repeat(-(-size // len(stream)))[:size]]
-    return list(stream[: batches * size].reshape(batches, size))
+def _batches_of(
+    item: Input, loaded: LoadedModel, evaluation: Evaluation | None, count: int, seed: int
+) -> list[torch.Tensor]:
+    """Return up to ``count`` batches of one input: the data's in a row, else random; a mask hides nothing."""
+    if item.content == "mask":
+        return [torch.ones(item.shape, dtype=torch.long)] * count
+    if evaluation is not None and all(item.name in batch for batch in evaluation.batches):
+        rows = _data_rows(evaluation, item)
+        size = math.prod(item.shape[:1] if item.content == "features" else item.shape)
+        batches = min(count, len(rows) // size)
+        if not batches:
+            rows, batches = rows.repeat(-(-size // len(rows)), *[1] * (rows.dim() - 1)), 1
+        return list(rows[: batches * size].reshape(batches, *item.shape))
+    if item.content == "tokens":
+        return [ids.reshape(item.shape) for ids in _synthetic_ids(loaded, count, math.prod(item.shape), seed)]
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(item.shape, generator=generator) for _ in range(count)]
+
+
+def _data_rows(evaluation: Evaluation, item: Input) -> torch.Tensor:
+    """Return the data's tokens in a row, those of overlapping windows once; of images and sound, all examples."""
+    if item.content == "features":
+        return torch.cat([batch[item.name] for batch in evaluation.batches])
+    place = -1 if item.name.startswith("decoder") else 0
+    masks = [padding_masks(batch)[place] for batch in evaluation.batches]
+    if evaluation.rules.shifted and evaluation.counted is not None:
+        masks = list(evaluation.counted)
+    return torch.cat([batch[item.name][mask] for batch, mask in zip(evaluation.batches, masks, strict=True)])
 
 
 def _synthetic_ids(loaded: LoadedModel, count: int, size: int, seed: int) -> list[torch.Tensor]:
