@@ -52,7 +52,8 @@ class Evaluation:
     many texts were cut. ``order`` has each example's index in the source, from 0, in the order of the batches,
     which is by length (see `Example`); None: not known. ``sequence_length`` is the most tokens that an example
     was allowed, and ``stride`` those from one window of running text to the next; None: not known, or no running
-    text. ``adapted`` are the task's rules with an adapter's hooks; None: without.
+    text. ``adapted`` are the task's rules with an adapter's hooks; None: without. With ``as_given`` the batches
+    are a user's own tensors.
     """
 
     source: str
@@ -66,6 +67,7 @@ class Evaluation:
     sequence_length: int | None = None
     stride: int | None = None
     adapted: TaskRules | None = None
+    as_given: bool = False
 
     @property
     def rules(self) -> TaskRules:
@@ -101,6 +103,11 @@ class Tokenized:
     notes: tuple[Reason, ...]
     sequence_length: int | None
     stride: int | None = None
+
+
+def evenly(count: int, most: int | None) -> list[int]:
+    """Return the places of at most so many examples, evenly spaced: the first may all be of one class."""
+    return list(range(count)) if most is None or count <= most else [at * count // most for at in range(most)]
 
 
 def examples_of(evaluation: Evaluation) -> list[Example]:

@@ -6,7 +6,6 @@ tokenizer, a disk or a copy on the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,9 @@ from energyscope.reasons import words
 from energyscope.tasks import rules_of
 from energyscope.workloads import datasets
 from energyscope.workloads.batches import on_device
-from energyscope.workloads.evaluation import Evaluation, Example, Tokenized
+from energyscope.workloads.evaluation import Evaluation, Tokenized, evenly
+from energyscope.workloads.given import are_given, given_tensors
+from energyscope.workloads.images import folder_images, holds_images
 from energyscope.workloads.layouts import data_files
 from energyscope.workloads.limits import (
     check_batch_size,
@@ -50,12 +51,14 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     """Return evaluation data, tokenized and on the model's device.
 
     ``data`` is a JSONL, CSV, TSV, Parquet or text file, a folder with a data set (see
-    `energyscope.workloads.layouts`), or a prepared set, which is not tokenized again; without it, the bundled
-    model's held-out data or the adapter's data set. Of more than ``max_examples`` examples, evenly spaced ones are
-    taken. Examples are ordered by length, to need little padding, and cut at ``sequence_length`` tokens (default
-    512, or the model's maximum). Without ``batch_size`` batches have 16 examples, fewer where the logits of so
-    many would take more than 1 GiB. Running text, such as a ``.txt`` file, becomes windows of that many tokens,
-    ``stride`` apart (default: half of it), of which only the tokens beyond the window before count as predictions.
+    `energyscope.workloads.layouts`), a prepared set, which is not tokenized again, a folder of images
+    (`energyscope.workloads.images`) or a safetensors file of given inputs (`energyscope.workloads.given`);
+    without it, the bundled model's held-out data or the adapter's data set. Of more than ``max_examples``
+    examples, evenly spaced ones are taken. Examples are ordered by length, to need little padding, and cut at
+    ``sequence_length`` tokens (default 512, or the model's maximum). Without ``batch_size`` batches have 16
+    examples, fewer where the logits of so many would take more than 1 GiB. Running text, such as a ``.txt``
+    file, becomes windows of that many tokens, ``stride`` apart (default: half of it), of which only the tokens
+    beyond the window before count as predictions.
 
     Raises:
         DataError: no data, no tokenizer, broken data, labels that the model does not have, or a set that was
@@ -70,6 +73,10 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     length = check_length(loaded, default if sequence_length is None else sequence_length)
     if batch_size is not None:
         check_batch_size(batch_size)
+    if data is not None and are_given(data):
+        return given_tensors(loaded, Path(data), batch_size or EVALUATION_BATCH, max_examples)
+    if data is not None and holds_images(Path(data)):
+        return on_device(folder_images(loaded, Path(data), max_examples), batch_size or EVALUATION_BATCH, loaded)
     if data is not None and is_prepared(Path(data)):
         if (text_column, label_column) != COLUMNS:
             raise UsageError(
@@ -81,7 +88,9 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
         tokenized = _tokenized(loaded, data, columns, length, _checked_stride(stride, length))
     if stride is not None and tokenized.stride is None:
         raise UsageError(f"--stride is for running text, and {tokenized.source} holds single texts: leave it out")
-    sample = replace(tokenized, examples=_sample(tokenized.examples, max_examples))
+    sample = replace(
+        tokenized, examples=[tokenized.examples[at] for at in evenly(len(tokenized.examples), max_examples)]
+    )
     size = _fitting_batch(loaded, tokenized.sequence_length or length) if batch_size is None else batch_size
     return on_device(sample, size, loaded)
 
@@ -105,10 +114,10 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder that holds no data, before a model is loaded.
 
     Raises:
-        UsageError: it holds neither a prepared set nor a data set.
+        UsageError: it holds neither a prepared set nor a data set nor images.
 
     """
-    if not is_prepared(folder):
+    if not is_prepared(folder) and not holds_images(folder):
         data_files(folder)
 
 
@@ -163,10 +172,3 @@ def _texts(loaded: LoadedModel, data: str | None, text_column: str, label_column
     if loaded.adapter.dataset is None:
         raise DataError(f"the adapter {loaded.adapter.name!r} names no data set: give a file with --data")
     return datasets.hub_texts(loaded.adapter.dataset)
-
-
-def _sample(examples: Sequence[Example], most: int | None) -> Sequence[Example]:
-    """Take evenly spaced examples: the first ones of a file that is ordered by class would be all alike."""
-    if most is None or len(examples) <= most:
-        return examples
-    return [examples[index * len(examples) // most] for index in range(most)]

@@ -87,10 +87,12 @@ def benchmark_inputs(
         UsageError: the length is beyond the model's positions, or a size is not positive.
 
     """
-    length = check_length(loaded, default_length(loaded) if sequence_length is None else sequence_length)
     check_batch_size(batch_size)
     if count < 1:
         raise UsageError(f"{count} batches are too few: use 1 or more")
+    if evaluation is not None and evaluation.as_given:
+        return _given(loaded, evaluation, batch_size, sequence_length, count)
+    length = check_length(loaded, default_length(loaded) if sequence_length is None else sequence_length)
     columns = {
         item.name: _batches_of(item, loaded, evaluation, count, seed)
         for item in model_inputs(loaded.model, batch_size, length)
@@ -101,6 +103,32 @@ def benchmark_inputs(
         inputs = {name: tensor.to(loaded.device) for name, tensor in zip(columns, batch, strict=True)}
         arguments = fed(loaded.model, inputs, rules_of(loaded.adapter))
         workloads.append(Workload(arguments, "data" if evaluation else "synthetic", batch_size, length))
+    return tuple(workloads)
+
+
+def _given(
+    loaded: LoadedModel, evaluation: Evaluation, batch_size: int, sequence_length: int | None, count: int
+) -> tuple[Workload, ...]:
+    """Return batches of a user's own tensors, as they are; too few examples are taken again.
+
+    Raises:
+        UsageError: another length than theirs is asked for.
+
+    """
+    names = list(evaluation.batches[0])
+    columns = {name: torch.cat([batch[name] for batch in evaluation.batches]) for name in names}
+    tokens = columns.get("input_ids")
+    length = 1 if tokens is None else tokens.shape[1]
+    if sequence_length not in (None, length):
+        raise UsageError(
+            f"--sequence-length {sequence_length} is not what {evaluation.source} holds ({length}): leave it out"
+        )
+    total, rules = len(columns[names[0]]), rules_of(loaded.adapter)
+    workloads = []
+    for start in range(0, max(1, min(count, total // batch_size)) * batch_size, batch_size):
+        places = torch.arange(start, start + batch_size) % total
+        inputs = {name: tensor[places.to(tensor.device)] for name, tensor in columns.items()}
+        workloads.append(Workload(fed(loaded.model, inputs, rules), "data", batch_size, length))
     return tuple(workloads)
 
 
