@@ -12,7 +12,7 @@ import torch
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel
 from energyscope.model_inputs import Input, model_inputs
-from energyscope.tasks import fed, padding_masks, rules_of
+from energyscope.tasks import batch_rows, fed, padding_masks, rules_of
 from energyscope.workloads.evaluation import Evaluation
 from energyscope.workloads.limits import check_batch_size, check_length, position_limit, text_config
 
@@ -23,8 +23,9 @@ PROFILE_LENGTH = 128
 class Workload:
     """The input that is profiled: ``batch_size`` x ``sequence_length`` tokens, none of them padding.
 
-    ``tokens`` says whether they are text or random ids. A decode step has one token of each sequence, on a KV
-    cache of ``context_length`` tokens; ``kv_cache`` is None where there is no cache.
+    A decoder beside an encoder reads ``decoder_length`` tokens more of each example; an image or sound has no
+    tokens, and a length of 0. ``tokens`` says whether they are text or random ids. A decode step has one token
+    of each sequence, on a KV cache of ``context_length`` tokens; ``kv_cache`` is None where there is no cache.
     """
 
     inputs: Mapping[str, Any]
@@ -34,6 +35,7 @@ class Workload:
     phase: Literal["prefill", "decode"] = "prefill"
     context_length: int | None = None
     kv_cache: Literal["dynamic", "static"] | None = None
+    decoder_length: int = 0
 
     @property
     def context(self) -> int:
@@ -101,9 +103,21 @@ def benchmark_inputs(
     workloads = []
     for batch in batches:
         inputs = {name: tensor.to(loaded.device) for name, tensor in zip(columns, batch, strict=True)}
-        arguments = fed(loaded.model, inputs, rules_of(loaded.adapter))
-        workloads.append(Workload(arguments, "data" if evaluation else "synthetic", batch_size, length))
+        workloads.append(_workload(loaded, inputs, "data" if evaluation else "synthetic"))
     return tuple(workloads)
+
+
+def _workload(
+    loaded: LoadedModel, inputs: Mapping[str, torch.Tensor], tokens: Literal["data", "synthetic"]
+) -> Workload:
+    main, decoder = inputs.get("input_ids"), inputs.get("decoder_input_ids")
+    return Workload(
+        fed(loaded.model, inputs, rules_of(loaded.adapter)),
+        tokens,
+        batch_size=batch_rows(inputs),
+        sequence_length=0 if main is None else main.shape[1],
+        decoder_length=0 if decoder is None else decoder.shape[1],
+    )
 
 
 def _given(
@@ -117,18 +131,17 @@ def _given(
     """
     names = list(evaluation.batches[0])
     columns = {name: torch.cat([batch[name] for batch in evaluation.batches]) for name in names}
-    tokens = columns.get("input_ids")
-    length = 1 if tokens is None else tokens.shape[1]
+    length = columns["input_ids"].shape[1] if "input_ids" in columns else 0
     if sequence_length not in (None, length):
         raise UsageError(
             f"--sequence-length {sequence_length} is not what {evaluation.source} holds ({length}): leave it out"
         )
-    total, rules = len(columns[names[0]]), rules_of(loaded.adapter)
+    total = len(columns[names[0]])
     workloads = []
     for start in range(0, max(1, min(count, total // batch_size)) * batch_size, batch_size):
         places = torch.arange(start, start + batch_size) % total
         inputs = {name: tensor[places.to(tensor.device)] for name, tensor in columns.items()}
-        workloads.append(Workload(fed(loaded.model, inputs, rules), "data", batch_size, length))
+        workloads.append(_workload(loaded, inputs, "data"))
     return tuple(workloads)
 
 
