@@ -126,7 +126,7 @@ def _pass(report: Report, workload: MeasuredWorkload) -> Headline | None:
     shape = report.part("workload")
     read = shape_name(shape.get("batch_size"), finite(shape.get("sequence_length")))
     if written := finite(shape.get("decoder_length")):
-        read += f" and {written:,.0f} of the decoder"
+        read += f" and {written:,.0f} decoder tokens"
     return Headline(
         name=f"A pass over {read}" if read else "A pass",
         unit="prefill" if report.generates else "forward pass",
