@@ -101,8 +101,8 @@ class Adapter:
 
     Three hooks have defaults by task. ``inputs`` makes the keyword arguments of the model's forward of a batch of
     the task (``input_ids``, ``attention_mask``, ``pixel_values``, ...: tensors by name); ``outcome`` takes of the
-    model's output what is compared (logits, or an embedding); ``distance`` is how far two outcomes (N, ...) are
-    apart, (N,).
+    model's output what is compared (logits, or an embedding); ``distance``, of the task ``embedding``, is how far
+    each of N embeddings (N, D) is from each of M others (M, D), (N, M).
     """
 
     name: str

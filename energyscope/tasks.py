@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Batch = Mapping[str, "Tensor"]
-TEMPERATURE = 0.05  # of cosine similarities, as sentence embeddings are trained (Gao et al. 2021, SimCSE)
+TEMPERATURE = 0.05  # of cosine distances, as sentence embeddings are trained (Gao et al. 2021, SimCSE)
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class TaskRules:
 
     ``per_token`` tasks have one at each token that counts, of the encoder or the decoder; ``shifted`` ones predict
     the token after it. ``cached`` models take ``use_cache``, which is off while predictions are compared.
-    ``similarity`` compares embeddings and needs the originals beside the changed ones. ``inputs`` and ``outcome``
-    are the adapter's hooks (`energyscope.adapters.Adapter`).
+    ``similarity`` compares embeddings and needs the originals beside the changed ones. ``inputs``, ``outcome`` and
+    ``distance`` are the adapter's hooks (`energyscope.adapters.Adapter`).
     """
 
     metric: Literal["accuracy", "perplexity"]
@@ -41,6 +41,7 @@ class TaskRules:
     similarity: bool = False
     inputs: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     outcome: Callable[[Any], Any] | None = None
+    distance: Callable[[Any, Any], Any] | None = None
 
     def outputs(self, model: Any, batch: Batch) -> Tensor:
         """Run a model on a batch; return its logits (B, S, V) or (B, classes), or its embeddings (B, D)."""
@@ -64,7 +65,7 @@ RULES: Mapping[Task, TaskRules] = {
 
 def rules_of(adapter: Adapter) -> TaskRules:
     """Return the rules of an adapter's task, with its hooks."""
-    return replace(RULES[adapter.task], inputs=adapter.inputs, outcome=adapter.outcome)
+    return replace(RULES[adapter.task], inputs=adapter.inputs, outcome=adapter.outcome, distance=adapter.distance)
 
 
 def fed(model: Any, batch: Batch, rules: TaskRules) -> Mapping[str, Any]:
@@ -106,8 +107,14 @@ def mean_embedding(output: Any, batch: Batch) -> Tensor:
     return (states * weights).sum(1) / weights.sum(1)
 
 
-def similarity_logits(embeddings: Tensor, originals: Tensor) -> Tensor:
-    """Return cosine similarities of each embedding (B, D) to all originals (B, D) over a temperature, (B, B)."""
+def similarity_logits(embeddings: Tensor, originals: Tensor, rules: TaskRules) -> Tensor:
+    """Return how near each embedding (B, D) is to each original (B, D), as logits (B, B)."""
+    distances: Tensor = (rules.distance or cosine_distance)(embeddings.float(), originals.float())
+    return -distances / TEMPERATURE
+
+
+def cosine_distance(first: Tensor, second: Tensor) -> Tensor:
+    """Return 1 - cosine of the angle between each of (N, D) and each of (M, D), (N, M)."""
     from torch.nn.functional import normalize
 
-    return normalize(embeddings.float(), dim=-1) @ normalize(originals.float(), dim=-1).mT / TEMPERATURE
+    return 1 - normalize(first, dim=-1) @ normalize(second, dim=-1).mT

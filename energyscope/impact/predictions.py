@@ -74,7 +74,8 @@ def compared_outputs(model: nn.Module, evaluation: Evaluation, index: int, posit
 
 def as_logits(outputs: Tensor, originals: Tensor, evaluation: Evaluation) -> Tensor:
     """Return compared outputs as logits: embeddings (N, D) by how near the N originals are, (N, N)."""
-    return similarity_logits(outputs, originals) if evaluation.rules.similarity else outputs
+    rules = evaluation.rules
+    return similarity_logits(outputs, originals, rules) if rules.similarity else outputs
 
 
 def targets_of(positions: Positions, outputs: Tensor, evaluation: Evaluation) -> Tensor | None:

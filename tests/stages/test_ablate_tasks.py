@@ -20,6 +20,7 @@ from energyscope.loading import LoadedModel
 from energyscope.reasons import reason
 from energyscope.runs.schema import ImpactRow
 from energyscope.stages.ablate import ablate
+from energyscope.tasks import cosine_distance
 from energyscope.workloads import Evaluation
 from energyscope.workloads.batches import on_device
 from energyscope.workloads.evaluation import Example, Tokenized
@@ -111,3 +112,14 @@ def test_hooks_of_an_adapter_are_used() -> None:
     rows = kl_rows(loaded, synthetic_evaluation(loaded, examples=4))
     assert seen
     assert rows["pooler", "zero"].valid  # which the default, the mean of all states, does not reach
+
+
+def test_an_adapter_says_how_far_embeddings_are_apart() -> None:
+    """GIVEN a distance that is ten times the default, THEN nearness is ten times as sharp, and so KL is larger."""
+
+    def sharper(first: Tensor, second: Tensor) -> Tensor:
+        return 10 * cosine_distance(first, second)
+
+    plain, sharp = (task_model("embedding", distance=distance) for distance in (None, sharper))
+    first, second = (kl_rows(one, synthetic_evaluation(one, examples=4)) for one in (plain, sharp))
+    assert second["encoder.layer.0", "zero"].value > first["encoder.layer.0", "zero"].value
