@@ -62,11 +62,11 @@ def subject_of(report: Report) -> Headline | None:
 
 
 def shape_name(batch: object, length: float | None) -> str:
-    """Return what a pass reads, such as ``128 tokens`` or ``8 x 128 tokens``; empty where that is not known."""
+    """Return what a pass reads, ``128 tokens``, ``8 x 128 tokens``, or examples without any; empty if not known."""
     if not batch:
         return ""
     if not length:
-        return f"a batch of {batch}"
+        return "one example" if batch == 1 else f"{batch} examples"
     return f"{length:,.0f} tokens" if batch == 1 else f"{batch} x {length:,.0f} tokens"
 
 
