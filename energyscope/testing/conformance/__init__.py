@@ -13,7 +13,7 @@
 - ``model``: the class and the type are known, and a tiny model can be built.
 - ``paths``: parts that are not optional are modules of the model.
 - ``calls``: one forward pass calls them, in every layer.
-- ``weights``: 99 % of the weights are in a component; the others are named.
+- ``weights``: 99 % of the weights are in a component at coarse granularity; the others are named.
 - ``once``: no weight counts twice, also where the head is tied to the embedding.
 - ``FLOPs``: 99 % of the matrix work is in a block, what granularity medium measures; the rest is named.
 - ``sums``: the parts of each component do its matrix work together, within 1 %.
@@ -143,7 +143,7 @@ def _on_model(loaded: LoadedModel) -> Iterator[Check]:
         return structure.once(tree("fine"), component_tree(other.model, whole, "fine") if other else None)
 
     yield from _tried("calls", lambda: structure.calls(model, adapter, inputs))
-    yield from _tried("weights", lambda: structure.weights(tree("fine")))
+    yield from _tried("weights", lambda: structure.weights(tree("coarse")))
     yield from _tried("once", once)
     yield from _tried("FLOPs", lambda: structure.flops(tree("medium"), inputs))
     yield from _tried("sums", lambda: structure.sums(tree("fine"), inputs))

@@ -75,12 +75,12 @@ def calls(model: nn.Module, adapter: Adapter, inputs: Mapping[str, Any]) -> Chec
 
 
 def weights(tree: ComponentTree) -> Check:
-    """Check that components own 99 % of the weights."""
+    """Check that the components of a tree, the coarse one, own 99 % of the weights."""
     sizes = {name: weight.numel() for name, weight in tree.root.module.named_parameters()}
     orphans = orphan_weights(tree)
     total = sum(sizes.values())
     share = 1 - sum(sizes[name] for name in orphans) / max(1, total)
-    detail = f"{share:.2%} of {total:,} weights are in a component"
+    detail = f"{share:.2%} of {total:,} weights are in a component at coarse granularity"
     named = f"{detail}; in none: {some(orphans)}" if orphans else detail
     return Check.of("weights", [named] if share < COVERED else [], named)
 
