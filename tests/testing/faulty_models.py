@@ -39,6 +39,13 @@ class Counting(nn.Module):
         return self.block(hidden) + self.count
 
 
+class OwnCode(transformers.models.llama.modeling_llama.LlamaMLP):
+    """An MLP with a matrix product of its own."""
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return super().forward(hidden) + hidden @ torch.eye(hidden.shape[-1])
+
+
 class Scribbling(transformers.models.llama.modeling_llama.LlamaAttention):
     """An attention that writes to the KV cache besides updating it."""
 
@@ -59,10 +66,14 @@ class FaultyForCausalLM(transformers.LlamaForCausalLM):
         layer, size = self.model.layers[0], config.hidden_size
         if config.fault == "counter":
             layer.mlp = Counting(layer.mlp)
+        elif config.fault == "own code":
+            layer.mlp = OwnCode(config)
         elif config.fault == "scribble":
             layer.self_attn = Scribbling(config, 0)
         elif config.fault == "overlap":
             self.tail = nn.Sequential(self.model.layers[1].mlp)
+        elif config.fault == "elsewhere":
+            layer.mlp.side = nn.Linear(size, size)
         elif config.fault in {"unused", "unheard"}:
             self.side = nn.Linear(size, size)
         self.post_init()
@@ -77,6 +88,8 @@ class FaultyForCausalLM(transformers.LlamaForCausalLM):
         result = super().forward(*args, **kwargs)
         if fault == "unheard":
             self.side(torch.ones(1, 2, self.config.hidden_size))
+        elif fault == "elsewhere":
+            self.model.layers[0].mlp.side(torch.ones(1, 2, self.config.hidden_size))
         elif fault == "overlap":
             self.tail(torch.ones(1, 2, self.config.hidden_size))
         elif fault == "infinite":

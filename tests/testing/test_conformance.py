@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -108,11 +109,40 @@ def test_parts_that_do_not_sum_to_their_parent() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("attention", "function"),
+    [
+        ("sdpa", "torch.nn.functional.scaled_dot_product_attention"),
+        ("eager", "transformers.models.llama.modeling_llama.eager_attention_forward"),
+    ],
+)
+def test_a_function_that_is_no_part(attention: str, function: str) -> None:
+    """GIVEN an attention whose core is no part THEN the function that it calls is named, fused or not."""
+    report = check_adapter(adapter(without="attention.core"), config(attn_implementation=attention))
+    assert set(failed(report)) == {"sums"}
+    assert re.search(
+        rf"layers.1.self_attn: its parts do [\d.]+% of its FLOPs; outside them: {function}", report["sums"].detail
+    )
+    core = Part("attention.core", f"{LAYER}.self_attn", "fine", function=function)
+    assert check_adapter(adapter(core, without="attention.core"), config(attn_implementation=attention)).passed
+
+
 def test_work_in_a_components_own_code() -> None:
-    """GIVEN an attention whose core is no part THEN what it does itself is told."""
-    detail = failed(check_adapter(adapter(without="attention.core"), config()))["sums"]
-    assert "model.layers.1.self_attn: its parts do" in detail
-    assert "its own code" in detail
+    """GIVEN an MLP with a product that is neither a module nor a known function THEN that is told, and passes."""
+    report = check_adapter(adapter(), config("own code"))
+    assert report.problems == []
+    assert re.search(
+        r"layers.0.mlp: its parts do [\d.]+% of its FLOPs, its own code the rest", report["sums"].detail
+    )
+
+
+def test_a_part_that_works_outside_its_parent() -> None:
+    """GIVEN a linear that lies in the MLP and is called elsewhere THEN the MLP's parts do more than it does."""
+    part = Part("other", f"{LAYER}.mlp.side", "fine")
+    detail = failed(check_adapter(adapter(part), config("elsewhere")))["sums"]
+    assert re.match(
+        r"model.layers.0.mlp: its parts do 1\d\d.\d% of its FLOPs: some of it is counted twice", detail
+    )
 
 
 def test_two_components_that_hold_one_module() -> None:
