@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from typing import Any
 
 import tiny_models
@@ -13,7 +14,6 @@ from energyscope.adapter_registry import load_adapter
 from energyscope.adapters import Adapter, Granularity
 from energyscope.components import ComponentTree, component_tree
 from energyscope.testing.conformance.behaviour import unfaithful
-from energyscope.testing.conformance.structure import names_used_twice as _names_used_twice
 from energyscope.testing.conformance.structure import orphan_weights, overlapping
 
 SIZES: dict[str, Any] = {
@@ -75,7 +75,7 @@ def parameters_without_component(tree: ComponentTree) -> set[str]:
 
 
 def names_used_twice(tree: ComponentTree) -> set[str]:
-    return set(_names_used_twice(tree))
+    return {name for name, count in Counter(component.name for component in tree).items() if count > 1}
 
 
 def nested_siblings(tree: ComponentTree) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from energyscope.adapter_registry import installed
 from energyscope.cli.errors import report_errors
 from energyscope.cli.output import draw
 from energyscope.errors import UsageError
@@ -52,7 +53,7 @@ def command(
     from energyscope.testing import check_adapter
 
     words = None if config is None else _configuration(config)
-    if Path(adapter).is_dir():
+    if Path(adapter).is_dir() and (name is not None or adapter not in installed()):
         found = check_adapter(*_of_folder(adapter, name, words))
     elif name is not None:
         raise UsageError(f"--adapter requires a model folder, and {adapter!r} is none")

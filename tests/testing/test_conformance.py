@@ -11,6 +11,7 @@ from faulty_models import adapter, config
 
 from energyscope.adapter_registry import load_adapter
 from energyscope.adapters import Part
+from energyscope.components import component_tree
 from energyscope.loading.libraries import silence_libraries
 from energyscope.testing import Conformance, check_adapter
 from energyscope.testing.conformance import behaviour, structure
@@ -37,7 +38,7 @@ def test_a_sound_adapter_passes_every_check() -> None:
     assert [check.name for check in report.checks] == ORDER
     assert [check.name for check in report.checks if check.passed is None] == ["import"]
     assert (report.adapter, report.model) == ("faulty", "FaultyForCausalLM")
-    assert "those of a tied head count once" in report["once"].detail
+    assert "a tied head is one weight with its embedding" in report["once"].detail
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,19 @@ def test_two_components_that_hold_one_module() -> None:
     """GIVEN a block that holds another layer's MLP THEN both are named: its energy would count twice."""
     report = check_adapter(adapter(Part("other", "tail", "coarse")), config("overlap"))
     assert "tail holds model.layers.1.mlp, which is no part of it" in failed(report)["once"]
+
+
+def test_tied_weights_that_are_two_parameters() -> None:
+    """GIVEN a head and an embedding that share memory, and are one parameter or two THEN two would count twice."""
+    loaded = tiny_model(adapter(), config())
+    tree = component_tree(loaded.model, loaded.adapter, "fine")
+    loaded.model.lm_head.weight = loaded.model.model.embed_tokens.weight
+    assert structure.once(tree, loaded.model).passed
+    loaded.model.lm_head.weight = torch.nn.Parameter(loaded.model.model.embed_tokens.weight.data)
+    check = structure.once(tree, loaded.model)
+    assert check.detail == (
+        "model.embed_tokens.weight and lm_head.weight share their memory, and are not one parameter"
+    )
 
 
 def test_a_module_with_state() -> None:

@@ -119,7 +119,6 @@ def _model(adapter: Adapter, config: Any) -> tuple[Check, LoadedModel | None]:
 
 def _on_model(loaded: LoadedModel) -> Iterator[Check]:
     """Yield the checks that run a model; each stands for itself, so that one failure does not hide another."""
-    from energyscope.components import component_tree
     from energyscope.testing.conformance import behaviour, structure
     from energyscope.testing.conformance.tiny import tied
     from energyscope.workloads import profile_inputs
@@ -139,8 +138,7 @@ def _on_model(loaded: LoadedModel) -> Iterator[Check]:
 
     def once() -> Check:
         other = tied(loaded)
-        whole = structure.lenient(adapter)
-        return structure.once(tree("fine"), component_tree(other.model, whole, "fine") if other else None)
+        return structure.once(tree("fine"), other.model if other else None)
 
     yield from _tried("calls", lambda: structure.calls(model, adapter, inputs))
     yield from _tried("weights", lambda: structure.weights(tree("coarse")))

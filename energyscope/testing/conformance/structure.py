@@ -95,25 +95,25 @@ def orphan_weights(tree: ComponentTree) -> list[str]:
     return [name for name, weight in tree.root.module.named_parameters() if id(weight) not in owned]
 
 
-def once(tree: ComponentTree, shared: ComponentTree | None) -> Check:
-    """Check that no weight counts twice; ``shared`` is the tree of a model whose head is tied to its embedding."""
-    problems = [f"{name} is declared twice" for name in names_used_twice(tree)]
-    problems += [f"{name} holds {other}, which is no part of it" for name, other in overlapping(tree)]
-    if shared is None:
-        return Check.of("once", problems, "no component holds another's weights; this family ties none")
-    model = shared.root.module
-    owned = {id(weight): weight.numel() for part in shared.components[1:] for weight in part.module.parameters()}
-    total = sum(weight.numel() for weight in model.parameters())
-    lost = [name for name in orphan_weights(shared) if name not in set(orphan_weights(tree))]
-    if lost:
-        problems.append(f"with a tied head, in no component: {some(lost)}")
-    elif sum(owned.values()) > total:
-        problems.append(f"with a tied head, components own {sum(owned.values()):,} weights of {total:,}")
-    return Check.of("once", problems, "no component holds another's weights; those of a tied head count once")
+def once(tree: ComponentTree, shared: nn.Module | None) -> Check:
+    """Check that no weight counts twice; ``shared`` is the model with a tied head, None of a family without."""
+    problems = [f"{name} holds {other}, which is no part of it" for name, other in overlapping(tree)]
+    for model in (tree.root.module, shared):
+        problems += [] if model is None else _aliases(model)
+    ties = "this family ties no head" if shared is None else "a tied head is one weight with its embedding"
+    return Check.of("once", list(dict.fromkeys(problems)), f"no component holds another's module; {ties}")
 
 
-def names_used_twice(tree: ComponentTree) -> list[str]:
-    return [name for name, count in Counter(component.name for component in tree).items() if count > 1]
+def _aliases(model: nn.Module) -> list[str]:
+    """Return the weights that lie in one place and are several parameters: each would be counted."""
+    places: dict[int, list[str]] = {}
+    for name, weight in model.named_parameters():
+        places.setdefault(weight.data_ptr(), []).append(name)
+    return [
+        f"{' and '.join(names)} share their memory, and are not one parameter"
+        for names in places.values()
+        if names[1:]
+    ]
 
 
 def overlapping(tree: ComponentTree) -> list[tuple[str, str]]:
