@@ -126,8 +126,10 @@ class Adapter:
 
     @property
     def metric(self) -> str:
-        """The quality of predictions: accuracy for classification, perplexity for next-token models."""
-        return "accuracy" if self.task == "classification" else "perplexity"
+        """The quality of its task's predictions: accuracy or perplexity."""
+        from energyscope.tasks import RULES
+
+        return RULES[self.task].metric
 
     def parts_at(self, granularity: Granularity) -> tuple[Part, ...]:
         """Return the parts that are measured at a granularity: its own and every coarser one's."""

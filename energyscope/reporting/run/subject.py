@@ -125,6 +125,8 @@ def _pass(report: Report, workload: MeasuredWorkload) -> Headline | None:
         return None
     shape = report.part("workload")
     read = shape_name(shape.get("batch_size"), finite(shape.get("sequence_length")))
+    if written := finite(shape.get("decoder_length")):
+        read += f" and {written:,.0f} of the decoder"
     return Headline(
         name=f"A pass over {read}" if read else "A pass",
         unit="prefill" if report.generates else "forward pass",
