@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 from faulty_models import adapter, config
+from task_models import task_model
 
 from energyscope.adapter_registry import load_adapter
-from energyscope.adapters import Part
+from energyscope.adapters import Part, Task
 from energyscope.components import component_tree
 from energyscope.loading.libraries import silence_libraries
 from energyscope.testing import Conformance, check_adapter
@@ -245,6 +246,34 @@ def test_operations_whose_work_is_not_known(monkeypatch: pytest.MonkeyPatch) -> 
     unknown = {name: replace(work, flops=None) for name, work in structure.count_work(tree, inputs).items()}
     monkeypatch.setattr(structure, "count_work", lambda *_: unknown)
     assert [check(tree, inputs).passed for check in (structure.flops, structure.sums)] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("task", "path", "instead"),
+    [
+        ("masked-token", "", ()),
+        ("image-classification", "", ()),
+        ("embedding", "pooler", (Part("pooler", "pooler", "coarse", optional=True),)),
+        (
+            "sequence-to-sequence",
+            "shared",
+            tuple(Part("embedding", f"{stack}.embed_tokens", "coarse") for stack in ("encoder", "decoder")),
+        ),
+    ],
+)
+def test_models_of_other_tasks(task: Task, path: str, instead: tuple[Part, ...]) -> None:
+    """GIVEN encoders, images or two stacks THEN each check is made.
+
+    A pooler that mean embeddings do not read and a table that is not called are found, if not declared so.
+    """
+    declared = task_model(task).adapter
+    others = tuple(part for part in declared.parts if part.path != path)
+    report = check_adapter(replace(declared, parts=(*others, *instead)))
+    assert report.problems == []
+    assert {check.name for check in report.checks if check.passed is None} == {"import", "decode"}
+    if path:
+        wrong = Part("other", path, "coarse")
+        assert path in "".join(check_adapter(replace(declared, parts=(*others, wrong))).problems)
 
 
 def test_an_installed_adapter_is_imported_too() -> None:

@@ -106,12 +106,16 @@ def removal(loaded: LoadedModel, tree: ComponentTree) -> tuple[Check, Check]:
         reached[group] = reached.get(group, False) or row.valid
         if not row.valid:
             why.setdefault(group, words(row.reasons))
-    problems = [f"{group} ({why[group]})" for group, ok in reached.items() if not ok]
+    optional = {part.name for part in loaded.adapter.parts if part.optional}
+    without = [group for group, ok in reached.items() if not ok]
+    problems = [f"{group} ({why[group]})" for group in without if group not in optional]
+    unread = [group for group in without if group in optional]
     ran = {row.component for row in rows}
     skipped = [part.name for part in tree.components[1:] if part.name not in ran]
     lost = [f"no result for {some(skipped)}"] if skipped else []
     done = f"{len(ran)} components on {evaluation.examples} examples; the model came back bit by bit"
-    kinds = f"{len(reached)} kinds of components, set to zero, change the model's output"
+    kinds = f"{len(reached) - len(unread)} kinds of components, set to zero, change the model's output"
+    kinds += f"; optional and without effect: {some(unread)}" if unread else ""
     return Check.of("ablation", lost, done), Check.of("removal", problems, kinds)
 
 
