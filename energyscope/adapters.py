@@ -57,8 +57,8 @@ class Part:
     """One kind of component and the module path at which a model of the family has it.
 
     ``path`` is dotted, from the model's root; ``{layer}`` in it stands for every layer's index.
-    ``granularity`` is the coarsest one at which the part is measured. ``optional`` parts may be missing, or not
-    be called.
+    ``granularity`` is the coarsest one at which the part is measured. ``optional`` parts may be missing, not
+    be called, or not be read.
     With ``function``, the part is not that module but the calls that it makes of a function, given by its
     dotted path (``torch.nn.functional.scaled_dot_product_attention``).
     """
