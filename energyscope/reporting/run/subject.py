@@ -62,7 +62,7 @@ def subject_of(report: Report) -> Headline | None:
 
 
 def shape_name(batch: object, length: float | None) -> str:
-    """Return what a pass reads, ``128 tokens``, ``8 x 128 tokens``, or examples without any; empty if not known."""
+    """Return what a pass reads, ``128 tokens``, ``8 x 128 tokens``, or examples of images; empty if not known."""
     if not batch:
         return ""
     if not length:
