@@ -1,4 +1,4 @@
-"""Whether installed adapters can be imported: those of other packages are, each in a process of its own.
+"""Whether installed adapters and tables of models can be imported: those of other packages are, each in a process.
 
 So one that hangs, exits or takes long does no harm. What was found is kept in the user's application directory
 until the package's version or the adapter's file changes; what was wrong is looked at anew.
@@ -13,24 +13,25 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from energyscope import user_files
-from energyscope.adapter_registry import Installed, installed, load_adapter
+from energyscope.adapter_registry import GROUP, MODELS, Installed, installed, load_adapter, load_models
 from energyscope.errors import EnergyscopeError
 
-FILE = "adapters.json"
+FILES = {GROUP: "adapters.json", MODELS: "models.json"}
 IMPORT_LIMIT_S = 30.0
 AT_ONCE = 4  # processes
 _MARK = "energyscope-adapter:"  # before the answer: an import may print
-_CODE = "import sys; from energyscope.adapter_states import answer; answer(sys.argv[1])"
+_CODE = "import sys; from energyscope.adapter_states import answer; answer(*sys.argv[1:])"
 
 
 @dataclass(frozen=True)
 class AdapterState:
-    """What importing an adapter showed: what it serves (``models``: hub ids by short name), or its ``problem``."""
+    """What an import showed: what an adapter serves, ``models`` (hub ids by short name), or the ``problem``."""
 
     model_types: tuple[str, ...] = ()
     task: str | None = None
@@ -40,42 +41,45 @@ class AdapterState:
     seconds: float | None = None
 
 
-def states(*, again: bool = False) -> dict[str, AdapterState]:
-    """Return the state of every installed adapter, by name; ``again`` forgets what was kept."""
-    own = {name: _imported(name) for name, entry in installed().items() if entry.own}
-    others = {name: _key(entry) for name, entry in installed().items() if not entry.own}
-    before = {} if again else user_files.read(FILE)
+def states(group: str = GROUP, *, again: bool = False) -> dict[str, AdapterState]:
+    """Return the state of every adapter, or what else a group has, by name; ``again`` forgets what was kept."""
+    own = {name: _imported(name, group) for name, entry in installed(group).items() if entry.own}
+    others = {name: _key(entry) for name, entry in installed(group).items() if not entry.own}
+    before = {} if again else user_files.read(FILES[group])
     kept = {key: before[key] for key in others.values() if isinstance(before.get(key), dict)}
     lacking = [name for name, key in others.items() if key not in kept]
     if lacking:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            answers = pool.map(_asked, lacking)
+            answers = pool.map(partial(_asked, group=group), lacking)
             kept |= {others[name]: state for name, state in zip(lacking, answers, strict=True)}
     fine = {key: state for key, state in kept.items() if not state.get("problem")}  # a problem may be mended
     if fine != before:
-        user_files.write(FILE, fine)
+        user_files.write(FILES[group], fine)
     return own | {name: _state(kept[key]) for name, key in others.items()}
 
 
-def answer(name: str) -> None:
-    """Print the state of one adapter, imported in this process."""
-    sys.stdout.write(f"\n{_MARK}{json.dumps(asdict(_imported(name)))}\n")
+def answer(name: str, group: str) -> None:
+    """Print the state of one adapter, or of what else a group has, imported in this process."""
+    sys.stdout.write(f"\n{_MARK}{json.dumps(asdict(_imported(name, group)))}\n")
 
 
-def _imported(name: str) -> AdapterState:
+def _imported(name: str, group: str) -> AdapterState:
     begin = time.perf_counter()
     try:
-        adapter = load_adapter(name)
+        adapter = load_adapter(name) if group == GROUP else None
+        checkpoints = adapter.checkpoints if adapter else load_models(name)
     except EnergyscopeError as error:
         return AdapterState(problem=str(error))
-    models = {short: checkpoint.hub_id for short, checkpoint in adapter.checkpoints.items()}
+    models = {short: checkpoint.hub_id for short, checkpoint in checkpoints.items()}
     seconds = time.perf_counter() - begin
+    if adapter is None:
+        return AdapterState(models=models, seconds=seconds)
     return AdapterState(adapter.model_types, adapter.task, adapter.metric, models, seconds=seconds)
 
 
-def _asked(name: str) -> dict[str, Any]:
-    """Return what a process of its own answers about an adapter."""
-    command = [sys.executable, "-c", _CODE, name]
+def _asked(name: str, group: str) -> dict[str, Any]:
+    """Return what a process of its own answers about an adapter or a table of models."""
+    command = [sys.executable, "-c", _CODE, name, group]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ GOOD = """from energyscope.adapters import Adapter, Checkpoint, Part
 adapter = Adapter({name!r}, ({name!r},), "next-token", "layers", (Part("layer", "layers.{{layer}}", "coarse"),),
                   checkpoints={{{name!r} + "-1b": Checkpoint("owner/x")}})
 """
-Install = Callable[[str, str], Path]
+Install = Callable[..., Path]
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     monkeypatch.setenv("PYTHONPATH", str(site))
     monkeypatch.setattr(user_files.typer, "get_app_dir", lambda _: str(tmp_path / "settings"))
 
-    def add(name: str, code: str) -> Path:
+    def add(name: str, code: str, group: str = adapter_registry.GROUP) -> Path:
         metadata = site / f"{name}_adapter-0.3.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-adapter\nVersion: 0.3\n")
-        points = f"[{adapter_registry.GROUP}]\n{name} = {name}_adapter:adapter\n"
+        points = f"[{group}]\n{name} = {name}_adapter:adapter\n"
         (metadata / "entry_points.txt").write_text(points)
         file = site / f"{name}_adapter.py"
         file.write_text(code)
@@ -76,7 +76,7 @@ def test_states_are_kept_until_something_changes(install: Install, monkeypatch: 
     files = [install(f"family{number}", GOOD.format(name=f"family{number}")) for number in range(20)]
     asked: list[str] = []
 
-    def answer(name: str) -> dict[str, object]:
+    def answer(name: str, group: str) -> dict[str, object]:
         asked.append(name)
         return {"model_types": [name]}
 
@@ -85,7 +85,7 @@ def test_states_are_kept_until_something_changes(install: Install, monkeypatch: 
     assert len(asked) == 20
     adapter_states.states()
     assert len(asked) == 20
-    monkeypatch.setattr(adapter_states, "_asked", lambda name: asked.append(name) or {"problem": "broken"})
+    monkeypatch.setattr(adapter_states, "_asked", lambda name, group: asked.append(name) or {"problem": "broken"})
     install("broken", "")
     assert adapter_states.states()["broken"].problem == adapter_states.states()["broken"].problem == "broken"
     assert asked[20:] == ["broken", "broken"]
@@ -95,3 +95,16 @@ def test_states_are_kept_until_something_changes(install: Install, monkeypatch: 
     assert asked[20:] == ["broken", "family0"]
     adapter_states.states(again=True)
     assert len(asked) == 22 + 21
+
+
+def test_tables_of_models_have_states_too(install: Install) -> None:
+    """GIVEN tables of two packages, one of which exits THEN each has its state, apart from adapters."""
+    install("bad", "import os; os._exit(7)", adapter_registry.MODELS)
+    code = "from energyscope.adapters import Checkpoint\n"
+    code += "adapter = {'new-1b': Checkpoint('owner/new', {}, model_type='new', architecture='NewForCausalLM')}"
+    install("good", code, adapter_registry.MODELS)
+    tables = adapter_states.states(adapter_registry.MODELS)
+    assert tables["bad"].problem == "its import ended the process (exit code 7)"
+    assert tables["good"].models == {"new-1b": "owner/new"}
+    assert tables["energyscope"].models["opt-125m"] == "facebook/opt-125m"
+    assert not {"bad", "good"} & set(adapter_states.states())
