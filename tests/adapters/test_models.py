@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from conformance import structure_of
 from energyscope_adapters.models import MODELS
 
 from energyscope.adapter_checks import checkpoint_problems
@@ -117,6 +118,16 @@ def test_layers_attend_as_published(name: str, every: int) -> None:
     full = [layer for layer, kind in enumerate(config.layer_types) if kind == "full_attention"]
     first = 0 if name.startswith("modernbert") else every - 1
     assert full == list(range(first, config.num_hidden_layers, every))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in MODELS if str(MODELS[name].architecture).endswith("ForCausalLM")]
+)
+def test_structure_finds_all_of_a_causal_model(name: str) -> None:
+    """GIVEN a causal language model THEN its weights lie in leaves of known kinds, and a pass calls each."""
+    structure = structure_of(MODELS[name])
+    assert (structure.calls.failure, structure.not_called, structure.in_no_part) == (None, {}, {})
+    assert structure.share_named() == 1.0
 
 
 def test_names_cost_no_torch() -> None:
