@@ -18,7 +18,6 @@ from typing import Any
 
 from energyscope.adapters import BY_STRUCTURE, Adapter, Checkpoint, Task
 from energyscope.errors import ModelError, UsageError, did_you_mean
-from energyscope.failures import first_line
 
 GROUP = "energyscope.adapters"
 MODELS = "energyscope.models"
@@ -119,6 +118,8 @@ def _imported(name: str, group: str) -> tuple[Any, str | None]:
         with contextlib.redirect_stdout(sys.stderr):
             value = entry.point.load()
     except Exception as error:  # noqa: BLE001  (another package's import may raise anything)
+        from energyscope.failures import first_line  # late: `energyscope models` is quick without
+
         return None, f"{which} cannot be imported: {type(error).__name__}: {first_line(error)}"
     except SystemExit as error:
         return None, f"{which} cannot be imported: it exits the process ({error})"
