@@ -81,10 +81,12 @@ def _plan_lines(plan: PlanPreview) -> list[str]:
     if_all = "if every precision saves, all need more windows and several choices are verified"
     compared = "each compared on half of the data"
     levers = _duration(plan.levers_seconds_most)
+    not_counted = "data were not counted: whether they are enough for the budget, only the run can tell"
     return [
         f"plan: {sizes}, in {', '.join(plan.precisions)}; for {', '.join(plan.workloads)}",
         f"plan: {plan.windows} replay windows, about {least} (up to {plan.windows_most} and {most} {if_all})",
         f"plan: {plan.changes} changes of a group and up to {plan.choices} choices, {compared}",
+        f"plan: {not_counted if plan.examples is None else f'{plan.examples} examples of data'}",
         *([f"plan: what else saves with it, at most {levers}"] if plan.levers_seconds_most else []),
     ]
 

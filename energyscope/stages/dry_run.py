@@ -24,7 +24,7 @@ from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.phases import PhasePlan, has_cache, plan_phases, profile_settings, resolve_phase
-from energyscope.stages.plan_dry_run import PlanPreview, plan_times, preview_plan
+from energyscope.stages.plan_dry_run import PlanPreview, counted_examples, plan_times, preview_plan
 from energyscope.stages.preparing import benchmark_alone, for_benchmark, skeleton_of
 from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
@@ -127,11 +127,16 @@ def preview(settings: RunSettings) -> Preview:
         alternatives_seconds_most=0.0
         if "alternatives" in skipped
         else AlternativesSettings().budget(modelled=modelled),
-        plan=None
-        if "plan" in skipped
-        else preview_plan(replace(settings, precision=precision), shape, where.device, modelled=modelled),
+        plan=None if "plan" in skipped else _plan(settings, precision, shape, where.device, modelled=modelled),
         skipped=skipped,
     )
+
+
+def _plan(
+    settings: RunSettings, precision: str, shape: LoadedModel, device: torch.device, *, modelled: bool
+) -> PlanPreview:
+    plan = preview_plan(replace(settings, precision=precision), shape, device, modelled=modelled)
+    return replace(plan, examples=counted_examples(settings, shape.adapter.task))
 
 
 def _profile(

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from energyscope.loading.sources import find_model
+from energyscope.planning.budget import parse_budget
 from energyscope.planning.record import PRICES, VERIFY, WHOLE
 from energyscope.planning.replaying import MODEL
 from energyscope.planning.rules import MIXTURES
 from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.plan import HELD_OUT, JUDGING, STAGE, TRIES, TRYING
 from energyscope.stages.plan_replays import LABELS, LEVERS, budget_of
-from energyscope.stages.plan_scope import groups_in, precisions_of, workloads_of
+from energyscope.stages.plan_scope import (
+    RANDOM_EXAMPLES,
+    budget_and_data,
+    check_answers,
+    check_examples,
+    groups_in,
+    precisions_of,
+    workloads_of,
+)
+from energyscope.stages.preparing import evaluation_of, skeleton_of
 from energyscope.stages.sampling_budget import TYPICAL_WINDOW_S, ReplayTime, TimeEstimate, replay_time
+from energyscope.workloads.texts import file_texts
 
 if TYPE_CHECKING:
     import torch
 
+    from energyscope.adapters import Task
     from energyscope.loading import LoadedModel
     from energyscope.settings.run import RunSettings
 
@@ -31,7 +45,8 @@ class PlanPreview:
 
     There are ``windows`` to ``windows_most`` replays, which take between ``seconds`` and ``seconds_most``; levers
     take up to ``levers_seconds_most`` on top. ``changes`` of one group and at most ``choices`` of all are
-    compared on half of the data, each of which takes as long as an evaluation of that half.
+    compared on half of the data, each of which takes as long as an evaluation of that half. Of the data, so many
+    ``examples`` are used (None: they were not counted).
     """
 
     groups: int
@@ -45,6 +60,7 @@ class PlanPreview:
     levers_seconds_most: float
     changes: int
     choices: int
+    examples: int | None = None
 
 
 def preview_plan(
@@ -74,6 +90,35 @@ def preview_plan(
         changes=len(groups) * others,
         choices=others + RULES + MIXTURES + len(workloads) * (TRIES + 2 + MOST_APPLIED),
     )
+
+
+def counted_examples(settings: RunSettings, task: Task) -> int | None:
+    """Return how many examples a plan uses; None where only the run reads them, such as those of the hub.
+
+    They are read as the run does where the tokenizer is on this machine, else the rows of a file are counted.
+
+    Raises:
+        UsageError: the data or the budget cannot be read.
+        DataError: there are too few for the budget.
+
+    """
+    source, data = find_model(settings.model), settings.data
+    if settings.weights == "random":
+        check_examples(settings.max_examples or RANDOM_EXAMPLES)
+        return settings.max_examples or RANDOM_EXAMPLES
+    if source.kind == "bundled" or (source.kind == "folder" and data is not None):
+        model = skeleton_of(settings, tokenizer=True)
+        return budget_and_data(settings, model, *evaluation_of(model, settings))[1].examples
+    rows = None
+    if data is not None and Path(data).is_file():
+        texts = file_texts(Path(data), settings.text_column, settings.label_column)
+        rows = len(texts.rows) if texts.running is None or task == "classification" else None
+    most = min((count for count in (settings.max_examples, rows) if count is not None), default=None)
+    if most is not None:
+        check_examples(most)
+        if settings.budget and task == "classification":  # of each example one; of texts, each token is one
+            check_answers(most // 2, parse_budget(settings.budget))
+    return None if rows is None else most
 
 
 def plan_times(
