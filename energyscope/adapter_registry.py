@@ -89,9 +89,23 @@ def load_adapter(name: str) -> Adapter:
 
 @cache
 def _imported(name: str) -> Adapter | str:
-    """Import an adapter once, and return it or what is wrong with it. What its import prints goes to stderr."""
+    """Import an adapter once, and return it or what is wrong with it: one that would never end is not imported."""
+    from energyscope.adapter_states import why_stopped  # late: it imports this module
+
     entry = installed()[name]
-    which = f"the adapter {name!r} ({entry.origin}, {entry.point.value})"
+    if entry.own or entry.rivals or entry.point.module in sys.modules or (why := why_stopped(name)) is None:
+        return import_here(name)
+    return f"{_described(name)} cannot be imported: {why}"
+
+
+def _described(name: str) -> str:
+    entry = installed()[name]
+    return f"the adapter {name!r} ({entry.origin}, {entry.point.value})"
+
+
+def import_here(name: str) -> Adapter | str:
+    """Import an installed adapter; return it or what is wrong with it. What its import prints goes to stderr."""
+    entry, which = installed()[name], _described(name)
     if entry.rivals and not entry.own:
         rivals = " and ".join([entry.origin, *entry.rivals])
         return f"the adapter name {name!r} is used by {rivals}: uninstall all but one"

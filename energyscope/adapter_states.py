@@ -1,7 +1,8 @@
 """Whether installed adapters can be imported: those of other packages are, each in a process of its own.
 
-So one that hangs, exits or takes long does no harm. What was found is kept in the user's application directory
-until the package's version or the adapter's file changes; what was wrong is looked at anew.
+So one that hangs, exits or takes long does no harm, also where a model's name is looked up. What was found is kept
+in the user's application directory until the package's version or the adapter's file changes; what was wrong is
+looked at anew.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from energyscope import user_files
-from energyscope.adapter_registry import Installed, installed, load_adapter
-from energyscope.errors import EnergyscopeError
+from energyscope.adapter_registry import Installed, import_here, installed
 
 FILE = "adapters.json"
 IMPORT_LIMIT_S = 30.0
@@ -57,6 +57,17 @@ def states(*, again: bool = False) -> dict[str, AdapterState]:
     return own | {name: _state(kept[key]) for name, key in others.items()}
 
 
+def why_stopped(name: str) -> str | None:
+    """Return why importing another package's adapter would stop this process; None if it would not."""
+    key, before = _key(installed()[name]), user_files.read(FILE)
+    if key in before:
+        return None
+    state = _asked(name)
+    if not state.get("problem"):
+        user_files.write(FILE, {**before, key: state})
+    return state["problem"] if state.get("stopped") else None
+
+
 def answer(name: str) -> None:
     """Print the state of one adapter, imported in this process."""
     sys.stdout.write(f"\n{_MARK}{json.dumps(asdict(_imported(name)))}\n")
@@ -64,10 +75,9 @@ def answer(name: str) -> None:
 
 def _imported(name: str) -> AdapterState:
     begin = time.perf_counter()
-    try:
-        adapter = load_adapter(name)
-    except EnergyscopeError as error:
-        return AdapterState(problem=str(error))
+    adapter = import_here(name) if name in installed() else f"no adapter is called {name!r}"
+    if isinstance(adapter, str):
+        return AdapterState(problem=adapter)
     models = {short: checkpoint.hub_id for short, checkpoint in adapter.checkpoints.items()}
     seconds = time.perf_counter() - begin
     return AdapterState(adapter.model_types, adapter.task, adapter.metric, models, seconds=seconds)
@@ -82,10 +92,10 @@ def _asked(name: str) -> dict[str, Any]:
             timeout=IMPORT_LIMIT_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return {"problem": f"its import takes more than {IMPORT_LIMIT_S:.0f} s"}
+        return {"problem": f"its import takes more than {IMPORT_LIMIT_S:.0f} s", "stopped": True}
     lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if not lines:
-        return {"problem": f"its import ended the process (exit code {done.returncode})"}
+        return {"problem": f"its import ended the process (exit code {done.returncode})", "stopped": True}
     state: dict[str, Any] = json.loads(lines[-1].removeprefix(_MARK))
     return state
 
