@@ -108,12 +108,26 @@ def _loaded(name: str, group: str) -> Any:
 
 @cache
 def _imported(name: str, group: str) -> tuple[Any, str | None]:
-    """Import an entry once; return it and what is wrong with it. What its import prints goes to stderr."""
-    entry, word = installed(group)[name], _WORDS[group]
-    which = f"the {word} {name!r} ({entry.origin}, {entry.point.value})"
+    """Import an entry once; return it and what is wrong with it: one that would never end is not imported."""
+    from energyscope.adapter_states import why_stopped  # late: it imports this module
+
+    entry = installed(group)[name]
+    if entry.own or entry.rivals or entry.point.module in sys.modules or (why := why_stopped(name, group)) is None:
+        return import_here(name, group)
+    return None, f"{_described(name, group)} cannot be imported: {why}"
+
+
+def _described(name: str, group: str) -> str:
+    entry = installed(group)[name]
+    return f"the {_WORDS[group]} {name!r} ({entry.origin}, {entry.point.value})"
+
+
+def import_here(name: str, group: str) -> tuple[Any, str | None]:
+    """Import an entry; return it and what is wrong with it. What its import prints goes to stderr."""
+    entry, which = installed(group)[name], _described(name, group)
     if entry.rivals and not entry.own:
         rivals = " and ".join([entry.origin, *entry.rivals])
-        return None, f"the {word} name {name!r} is used by {rivals}: uninstall all but one"
+        return None, f"the {_WORDS[group]} name {name!r} is used by {rivals}: uninstall all but one"
     try:
         with contextlib.redirect_stdout(sys.stderr):
             value = entry.point.load()

@@ -1,7 +1,8 @@
 """Whether installed adapters and tables of models can be imported: those of other packages are, each in a process.
 
-So one that hangs, exits or takes long does no harm. What was found is kept in the user's application directory
-until the package's version or the adapter's file changes; what was wrong is looked at anew.
+So one that hangs, exits or takes long does no harm, also where a model's name is looked up. What was found is kept
+in the user's application directory until the package's version or the adapter's file changes; what was wrong is
+looked at anew.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from energyscope import user_files
-from energyscope.adapter_registry import GROUP, MODELS, Installed, installed, load_adapter, load_models
-from energyscope.errors import EnergyscopeError
+from energyscope.adapter_registry import GROUP, MODELS, Installed, import_here, installed
 
 FILES = {GROUP: "adapters.json", MODELS: "models.json"}
 IMPORT_LIMIT_S = 30.0
@@ -58,6 +58,17 @@ def states(group: str = GROUP, *, again: bool = False) -> dict[str, AdapterState
     return own | {name: _state(kept[key]) for name, key in others.items()}
 
 
+def why_stopped(name: str, group: str) -> str | None:
+    """Return why importing what another package has would stop this process; None if it would not."""
+    key, before = _key(installed(group)[name]), user_files.read(FILES[group])
+    if key in before:
+        return None
+    state = _asked(name, group)
+    if not state.get("problem"):
+        user_files.write(FILES[group], {**before, key: state})
+    return state["problem"] if state.get("stopped") else None
+
+
 def answer(name: str, group: str) -> None:
     """Print the state of one adapter, or of what else a group has, imported in this process."""
     sys.stdout.write(f"\n{_MARK}{json.dumps(asdict(_imported(name, group)))}\n")
@@ -65,16 +76,16 @@ def answer(name: str, group: str) -> None:
 
 def _imported(name: str, group: str) -> AdapterState:
     begin = time.perf_counter()
-    try:
-        adapter = load_adapter(name) if group == GROUP else None
-        checkpoints = adapter.checkpoints if adapter else load_models(name)
-    except EnergyscopeError as error:
-        return AdapterState(problem=str(error))
+    known = name in installed(group)
+    value, problem = import_here(name, group) if known else (None, f"there is no {name!r}")
+    if value is None or problem:
+        return AdapterState(problem=problem)
+    checkpoints = value.checkpoints if group == GROUP else value
     models = {short: checkpoint.hub_id for short, checkpoint in checkpoints.items()}
     seconds = time.perf_counter() - begin
-    if adapter is None:
+    if group != GROUP:
         return AdapterState(models=models, seconds=seconds)
-    return AdapterState(adapter.model_types, adapter.task, adapter.metric, models, seconds=seconds)
+    return AdapterState(value.model_types, value.task, value.metric, models, seconds=seconds)
 
 
 def _asked(name: str, group: str) -> dict[str, Any]:
@@ -86,10 +97,10 @@ def _asked(name: str, group: str) -> dict[str, Any]:
             timeout=IMPORT_LIMIT_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return {"problem": f"its import takes more than {IMPORT_LIMIT_S:.0f} s"}
+        return {"problem": f"its import takes more than {IMPORT_LIMIT_S:.0f} s", "stopped": True}
     lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if not lines:
-        return {"problem": f"its import ended the process (exit code {done.returncode})"}
+        return {"problem": f"its import ended the process (exit code {done.returncode})", "stopped": True}
     state: dict[str, Any] = json.loads(lines[-1].removeprefix(_MARK))
     return state
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from test_adapters import MINIMAL
 
 from energyscope import adapter_registry as registry
+from energyscope import user_files
 from energyscope.adapters import Adapter, Checkpoint
 from energyscope.errors import ModelError, UsageError
 
@@ -21,8 +23,9 @@ Register = Callable[..., None]
 
 
 @pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
+def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Register]:
     """Let a test decide which entry points are installed beside our own, and what they lead to."""
+    monkeypatch.setattr(user_files.typer, "get_app_dir", lambda _: str(tmp_path))
     groups = (registry.GROUP, registry.MODELS)
     own = [entry.point for group in groups for entry in registry.installed(group).values() if entry.own]
     caches = registry.installed, registry._imported, registry._log_once

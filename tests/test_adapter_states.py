@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from energyscope import adapter_registry, adapter_states, user_files
+from energyscope.errors import ModelError, UsageError
+from energyscope.loading.sources import find_model
 
 GOOD = """from energyscope.adapters import Adapter, Checkpoint, Part
 adapter = Adapter({name!r}, ({name!r},), "next-token", "layers", (Part("layer", "layers.{{layer}}", "coarse"),),
@@ -42,8 +45,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 
 @pytest.fixture(autouse=True)
-def _forgotten() -> None:
+def _forgotten() -> Iterator[None]:
     adapter_registry.installed.cache_clear()
+    yield
+    for cached in (adapter_registry.installed, adapter_registry._imported, adapter_registry._log_once):
+        cached.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -69,6 +75,44 @@ def test_a_broken_adapter_is_told_and_harms_no_other(
     if "sleep" not in code:  # a busy machine takes more than 2 s for any
         assert found["good"].models == {"good-1b": "owner/x"}
     assert found["gpt2"].problem is None
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [("import time; time.sleep(60)", "takes more than 2 s"), ("import os; os._exit(7)", "ended the process")],
+)
+def test_an_adapter_that_never_ends_stops_no_look_up(
+    install: Install, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: str, problem: str
+) -> None:
+    """GIVEN a package that hangs or ends the process WHEN a model or it is looked for THEN it is named, once."""
+    monkeypatch.setattr(adapter_states, "IMPORT_LIMIT_S", 2.0 if "sleep" in code else 60.0)
+    name = "hanging" if "sleep" in code else "ending"
+    install(name, code)
+    asked: list[str] = []
+    inner = adapter_states._asked
+    monkeypatch.setattr(adapter_states, "_asked", lambda one, group: asked.append(one) or inner(one, group))
+    with pytest.raises(UsageError, match="no model is called 'gpt3'"):
+        find_model("gpt3")
+    (message,) = caplog.messages
+    assert f"'{name}' ({name}-adapter 0.3" in message
+    assert problem in message
+    with pytest.raises(ModelError, match=problem):
+        adapter_registry.load_adapter(name)
+    assert asked == [name]
+
+
+def test_an_adapter_that_was_fine_is_not_asked_again(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a good package THEN the first look-up asks a process of its own, and a later one what was kept."""
+    install("fine", GOOD.format(name="fine"))
+    asked: list[str] = []
+    monkeypatch.setattr(
+        adapter_states, "_asked", lambda name, group: asked.append(name) or {"model_types": [name]}
+    )
+    for _ in range(2):
+        assert find_model("fine-1b").source == "owner/x"
+        adapter_registry._imported.cache_clear()
+        sys.modules.pop("fine_adapter", None)
+    assert asked == ["fine"]
 
 
 def test_states_are_kept_until_something_changes(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
