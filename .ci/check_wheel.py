@@ -21,6 +21,8 @@ def problems(wheel: Path) -> list[str]:
     found += [f"{name!r} can be imported" for name in ("adapters", "templates") if find_spec(name) is not None]
     adapters = {point.name for point in entry_points(group="energyscope.adapters")}
     found += [f"registers no adapter {name!r}" for name in sorted({"distilbert", "gpt2", "llama"} - adapters)]
+    if not entry_points(group="energyscope.models"):
+        found.append("registers no short names of models")
     if wheel.stat().st_size > LARGEST_BYTES:
         found.append(f"has {wheel.stat().st_size / 1e6:.0f} MB, more than {LARGEST_BYTES / 1e6:.0f}")
     spec = find_spec("energyscope")

@@ -32,7 +32,11 @@ def problems(adapter: Adapter) -> list[str]:
         ]
     if type(adapter.api) is not int or adapter.api < 1:
         return [f"api: {adapter.api!r} is no version of the contract: use {ADAPTER_API}"]
-    return list(_wrong_types(adapter)) or [*_wrong_words(adapter), *_wrong_parts(adapter), *_wrong_names(adapter)]
+    return list(_wrong_types(adapter)) or [
+        *_wrong_words(adapter),
+        *_wrong_parts(adapter),
+        *checkpoint_problems(adapter.checkpoints, in_adapter=True),
+    ]
 
 
 def _wrong_types(adapter: Adapter) -> Iterator[str]:
@@ -102,8 +106,9 @@ def _wrong_part(part: Part) -> Iterator[str]:
         yield f"{where} has function={part.function!r}, which is not a function's dotted path"
 
 
-def _wrong_names(adapter: Adapter) -> Iterator[str]:
-    for name, checkpoint in adapter.checkpoints.items():
+def checkpoint_problems(checkpoints: Mapping[str, Checkpoint], *, in_adapter: bool = False) -> Iterator[str]:
+    """Yield what is wrong with short names and their checkpoints, of an adapter or outside one."""
+    for name, checkpoint in checkpoints.items():
         where = f"checkpoints: {name!r}"
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield f"{where} cannot be typed as a model's name: use lower case, without slashes"
@@ -111,12 +116,23 @@ def _wrong_names(adapter: Adapter) -> Iterator[str]:
             yield f"{where} is the name of a bundled model"
         if not isinstance(checkpoint, Checkpoint):
             yield f"{where} is no Checkpoint"
-        elif not isinstance(checkpoint.hub_id, str) or not _HUB_ID.fullmatch(checkpoint.hub_id):
+            continue
+        if not isinstance(checkpoint.hub_id, str) or not _HUB_ID.fullmatch(checkpoint.hub_id):
             yield f"{where} has hub_id={checkpoint.hub_id!r}: use owner/name"
-        elif not isinstance(checkpoint.configuration, Mapping):
+        if not isinstance(checkpoint.configuration, Mapping):
             yield f"{where} has a configuration that is no mapping"
-        elif not isinstance(checkpoint.gated, bool):
+        if not isinstance(checkpoint.gated, bool):
             yield f"{where} has gated={checkpoint.gated!r}: use True or False"
+        yield from _wrong_kind(where, checkpoint, in_adapter=in_adapter)
+
+
+def _wrong_kind(where: str, checkpoint: Checkpoint, *, in_adapter: bool) -> Iterator[str]:
+    for name in ("model_type", "architecture"):
+        value = getattr(checkpoint, name)
+        if in_adapter and value is not None:
+            yield f"{where} has {name}={value!r}: leave it out, the adapter says it"
+        elif not in_adapter and not (isinstance(value, str) and _MODEL_TYPE.fullmatch(value)):
+            yield f"{where} has {name}={value!r}: give that of its config.json"
 
 
 def _not_among(name: str, value: Any, known: tuple[str, ...]) -> Iterator[str]:

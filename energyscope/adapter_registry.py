@@ -1,7 +1,8 @@
-"""Which adapters are installed, and which one serves a model.
+"""Which adapters are installed, and which one serves a model; and short names of models without one of their own.
 
-Adapters are entry points of packages. Those of energyscope itself are looked at first, so that others are imported
-only for a model that none of these serves; one that is broken then costs itself and no more.
+Both are entry points of packages: an `Adapter`, or a mapping of short names to checkpoints. Those of energyscope
+itself are looked at first, so that others are imported only for a model that none of these serves; one that is
+broken then costs itself and no more.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
-from energyscope.adapters import BY_STRUCTURE, Adapter, Task
+from energyscope.adapters import BY_STRUCTURE, Adapter, Checkpoint, Task
 from energyscope.errors import ModelError, UsageError, did_you_mean
-from energyscope.failures import first_line
 
 GROUP = "energyscope.adapters"
+MODELS = "energyscope.models"
+_WORDS = {GROUP: "adapter", MODELS: "table of models"}
 OWN_PACKAGE = "energyscope-llm"
 LOG = logging.getLogger("energyscope")
 # What the name of an architecture class of config.json says about the task; others say nothing.
@@ -34,7 +37,7 @@ TASKS: Mapping[str, Task] = {
 
 @dataclass(frozen=True)
 class Installed:
-    """An installed adapter, not imported yet: its entry point, and the package that it belongs to.
+    """What is installed, not imported yet: its entry point, and the package that it belongs to.
 
     ``rivals`` are packages that use the same name: none of them can be meant by it. The name of one of our own
     stays ours.
@@ -57,10 +60,10 @@ class Installed:
 
 
 @cache
-def installed() -> Mapping[str, Installed]:
-    """Return the installed adapters by name, without importing them: our own first."""
+def installed(group: str = GROUP) -> Mapping[str, Installed]:
+    """Return a group's entries by name, the adapters by default, without importing them: our own first."""
     found: dict[str, Installed] = {}
-    entries = map(_installed, entry_points(group=GROUP))
+    entries = map(_installed, entry_points(group=group))
     for entry in sorted(entries, key=lambda entry: (not entry.own, entry.point.name, entry.package)):
         first = found.setdefault(entry.point.name, entry)
         if first.point.value != entry.point.value:
@@ -84,33 +87,79 @@ def load_adapter(name: str) -> Adapter:
     """
     if name not in installed():
         raise UsageError(f"no adapter is called {name!r}{did_you_mean(name, installed())}")
-    adapter = _imported(name)
-    if isinstance(adapter, str):
-        raise ModelError(adapter)
+    adapter: Adapter = _loaded(name, GROUP)
     return adapter
 
 
+def load_models(name: str) -> Mapping[str, Checkpoint]:
+    """Import one installed table of models and check it: short names, with a checkpoint each.
+
+    Raises:
+        ModelError: several packages use its name, its module cannot be imported, or what it declares is not valid.
+
+    """
+    models: Mapping[str, Checkpoint] = _loaded(name, MODELS)
+    return models
+
+
+def _loaded(name: str, group: str) -> Any:
+    value, problem = _imported(name, group)
+    if problem:
+        raise ModelError(problem)
+    return value
+
+
 @cache
-def _imported(name: str) -> Adapter | str:
-    """Import an adapter once, and return it or what is wrong with it. What its import prints goes to stderr."""
-    entry = installed()[name]
-    which = f"the adapter {name!r} ({entry.origin}, {entry.point.value})"
+def _imported(name: str, group: str) -> tuple[Any, str | None]:
+    """Import an entry once; return it and what is wrong with it: one that would never end is not imported."""
+    from energyscope.adapter_states import why_stopped  # late: it imports this module
+
+    entry = installed(group)[name]
+    if entry.own or entry.rivals or entry.point.module in sys.modules or (why := why_stopped(name, group)) is None:
+        return import_here(name, group)
+    return None, f"{_described(name, group)} cannot be imported: {why}"
+
+
+def _described(name: str, group: str) -> str:
+    entry = installed(group)[name]
+    return f"the {_WORDS[group]} {name!r} ({entry.origin}, {entry.point.value})"
+
+
+def import_here(name: str, group: str) -> tuple[Any, str | None]:
+    """Import an entry; return it and what is wrong with it. What its import prints goes to stderr."""
+    entry, which = installed(group)[name], _described(name, group)
     if entry.rivals and not entry.own:
         rivals = " and ".join([entry.origin, *entry.rivals])
-        return f"the adapter name {name!r} is used by {rivals}: uninstall all but one"
+        return None, f"the {_WORDS[group]} name {name!r} is used by {rivals}: uninstall all but one"
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            adapter = entry.point.load()
+            value = entry.point.load()
     except Exception as error:  # noqa: BLE001  (another package's import may raise anything)
-        return f"{which} cannot be imported: {type(error).__name__}: {first_line(error)}"
+        from energyscope.failures import first_line  # late: `energyscope models` is quick without
+
+        return None, f"{which} cannot be imported: {type(error).__name__}: {first_line(error)}"
     except SystemExit as error:
-        return f"{which} cannot be imported: it exits the process ({error})"
+        return None, f"{which} cannot be imported: it exits the process ({error})"
+    problem = _wrong_models(value) if group == MODELS else _wrong_adapter(value, name)
+    return value, f"{which} {problem}" if problem else None
+
+
+def _wrong_adapter(adapter: Any, name: str) -> str | None:
     if not isinstance(adapter, Adapter):
-        return f"{which} is not an energyscope.adapters.Adapter"
+        return "is not an energyscope.adapters.Adapter"
     problems = adapter.problems()
     if not problems and adapter.name != name:
         problems = [f"name: it is {adapter.name!r}, and the entry point's is {name!r}"]
-    return f"{which} is not valid: {'; '.join(problems)}" if problems else adapter
+    return f"is not valid: {'; '.join(problems)}" if problems else None
+
+
+def _wrong_models(models: Any) -> str | None:
+    from energyscope.adapter_checks import checkpoint_problems
+
+    if not isinstance(models, Mapping):
+        return "is not a mapping of names to energyscope.adapters.Checkpoint"
+    problems = list(checkpoint_problems(models))
+    return f"is not valid: {'; '.join(problems)}" if problems else None
 
 
 def own_adapters() -> list[Adapter]:
@@ -123,10 +172,24 @@ def other_adapters(first: str = "") -> Iterable[Adapter]:
 
     One that is broken is named in the log and left out.
     """
-    names = [name for name, entry in installed().items() if not entry.own]
+    return _others(GROUP, first)
+
+
+def models_without_adapter(*, own: bool) -> Iterator[tuple[str, Checkpoint]]:
+    """Yield the short names that come with no adapter: those of energyscope, or those of other packages.
+
+    A broken table of another package is named in the log and left out.
+    """
+    ours = (load_models(name) for name, entry in installed(MODELS).items() if entry.own)
+    for models in ours if own else _others(MODELS):
+        yield from models.items()
+
+
+def _others(group: str, first: str = "") -> Iterator[Any]:
+    names = [name for name, entry in installed(group).items() if not entry.own]
     for name in sorted(names, key=lambda name: (not first.startswith(name), name)):
         try:
-            yield load_adapter(name)
+            yield _loaded(name, group)
         except ModelError as error:
             _log_once(f"{error} (skipped)")
 

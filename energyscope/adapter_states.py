@@ -1,7 +1,8 @@
-"""Whether installed adapters can be imported: those of other packages are, each in a process of its own.
+"""Whether installed adapters and tables of models can be imported: those of other packages are, each in a process.
 
-So one that hangs, exits or takes long does no harm. What was found is kept in the user's application directory
-until the package's version or the adapter's file changes; what was wrong is looked at anew.
+So one that hangs, exits or takes long does no harm, also where a model's name is looked up. What was found is kept
+in the user's application directory until the package's version or the adapter's file changes; what was wrong is
+looked at anew.
 """
 
 from __future__ import annotations
@@ -11,23 +12,23 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from energyscope import user_files
 from energyscope.adapter_import import IMPORT_LIMIT_S, reply_of, say
-from energyscope.adapter_registry import Installed, installed, load_adapter
-from energyscope.errors import EnergyscopeError
+from energyscope.adapter_registry import GROUP, MODELS, Installed, import_here, installed
 
-FILE = "adapters.json"
+FILES = {GROUP: "adapters.json", MODELS: "models.json"}
 AT_ONCE = 4  # processes
-_CODE = "import sys; from energyscope.adapter_states import answer; answer(sys.argv[1])"
+_CODE = "import sys; from energyscope.adapter_states import answer; answer(*sys.argv[1:])"
 
 
 @dataclass(frozen=True)
 class AdapterState:
-    """What importing an adapter showed: what it serves (``models``: hub ids by short name), or its ``problem``."""
+    """What an import showed: what an adapter serves, ``models`` (hub ids by short name), or the ``problem``."""
 
     model_types: tuple[str, ...] = ()
     task: str | None = None
@@ -37,43 +38,57 @@ class AdapterState:
     seconds: float | None = None
 
 
-def states(*, again: bool = False) -> dict[str, AdapterState]:
-    """Return the state of every installed adapter, by name; ``again`` forgets what was kept."""
-    own = {name: _imported(name) for name, entry in installed().items() if entry.own}
-    others = {name: _key(entry) for name, entry in installed().items() if not entry.own}
-    before = {} if again else user_files.read(FILE)
+def states(group: str = GROUP, *, again: bool = False) -> dict[str, AdapterState]:
+    """Return the state of every adapter, or what else a group has, by name; ``again`` forgets what was kept."""
+    own = {name: _imported(name, group) for name, entry in installed(group).items() if entry.own}
+    others = {name: _key(entry) for name, entry in installed(group).items() if not entry.own}
+    before = {} if again else user_files.read(FILES[group])
     kept = {key: before[key] for key in others.values() if isinstance(before.get(key), dict)}
     lacking = [name for name, key in others.items() if key not in kept]
     if lacking:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            answers = pool.map(_asked, lacking)
+            answers = pool.map(partial(_asked, group=group), lacking)
             kept |= {others[name]: state for name, state in zip(lacking, answers, strict=True)}
     fine = {key: state for key, state in kept.items() if not state.get("problem")}  # a problem may be mended
     if fine != before:
-        user_files.write(FILE, fine)
+        user_files.write(FILES[group], fine)
     return own | {name: _state(kept[key]) for name, key in others.items()}
 
 
-def answer(name: str) -> None:
-    """Print the state of one adapter, imported in this process."""
-    say(asdict(_imported(name)))
+def why_stopped(name: str, group: str) -> str | None:
+    """Return why importing what another package has would stop this process; None if it would not."""
+    key, before = _key(installed(group)[name]), user_files.read(FILES[group])
+    if key in before:
+        return None
+    state = _asked(name, group)
+    if not state.get("problem"):
+        user_files.write(FILES[group], {**before, key: state})
+    return state["problem"] if state.get("stopped") else None
 
 
-def _imported(name: str) -> AdapterState:
+def answer(name: str, group: str) -> None:
+    """Print the state of one adapter, or of what else a group has, imported in this process."""
+    say(asdict(_imported(name, group)))
+
+
+def _imported(name: str, group: str) -> AdapterState:
     begin = time.perf_counter()
-    try:
-        adapter = load_adapter(name)
-    except EnergyscopeError as error:
-        return AdapterState(problem=str(error))
-    models = {short: checkpoint.hub_id for short, checkpoint in adapter.checkpoints.items()}
+    known = name in installed(group)
+    value, problem = import_here(name, group) if known else (None, f"there is no {name!r}")
+    if value is None or problem:
+        return AdapterState(problem=problem)
+    checkpoints = value.checkpoints if group == GROUP else value
+    models = {short: checkpoint.hub_id for short, checkpoint in checkpoints.items()}
     seconds = time.perf_counter() - begin
-    return AdapterState(adapter.model_types, adapter.task, adapter.metric, models, seconds=seconds)
+    if group != GROUP:
+        return AdapterState(models=models, seconds=seconds)
+    return AdapterState(value.model_types, value.task, value.metric, models, seconds=seconds)
 
 
-def _asked(name: str) -> dict[str, Any]:
-    """Return what a process of its own answers about an adapter."""
-    reply = reply_of(_CODE, name, limit_s=IMPORT_LIMIT_S)
-    return {"problem": reply.problem} if reply.problem else dict(reply.document)
+def _asked(name: str, group: str) -> dict[str, Any]:
+    """Return what a process of its own answers about an adapter or a table of models."""
+    reply = reply_of(_CODE, name, group, limit_s=IMPORT_LIMIT_S)
+    return {"problem": reply.problem, "stopped": True} if reply.problem else dict(reply.document)
 
 
 def _state(kept: Mapping[str, Any]) -> AdapterState:

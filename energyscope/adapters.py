@@ -81,12 +81,15 @@ class Checkpoint:
 
     ``hub_id`` is the Hugging Face id of the weights; ``configuration`` the keyword arguments of the family's
     configuration class, so that ``--weights random`` needs no network; ``gated`` says that the hub asks
-    for a token.
+    for a token. A checkpoint outside an adapter (`energyscope.adapter_registry.MODELS`) also has what its
+    ``config.json`` says of itself: its ``model_type``, and the ``architecture`` that names its task.
     """
 
     hub_id: str
     configuration: Mapping[str, Any] = field(default_factory=dict)
     gated: bool = False
+    model_type: str | None = None
+    architecture: str | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,10 @@ class Progress(Protocol):
     """Called at each step of a stage, before the step's work."""
 
     def __call__(self, stage: str, label: str, done: int, total: int) -> None:
-        """Report what is being done, and how many of the stage's steps are done."""
+        """Report what is being done, and how many of the stage's steps are done.
+
+        A stage of several parts names the part behind its own name: ``plan: prices``.
+        """
         ...
 
 

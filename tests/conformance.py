@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from energyscope.adapter_registry import load_adapter
-from energyscope.adapters import Adapter, Granularity
+from energyscope.adapters import Adapter, Checkpoint, Granularity
+from energyscope.auto import StructureMap, structure_map
 from energyscope.components import ComponentTree, component_tree
 from energyscope.testing.conformance.behaviour import unfaithful
 from energyscope.testing.conformance.structure import orphan_weights, overlapping
@@ -51,6 +52,19 @@ def meta_model(adapter: Adapter, checkpoint: str) -> Any:
     with torch.device("meta"):
         true_config = transformers.AutoConfig.for_model(adapter.model_types[0], **shape)
         return getattr(transformers, adapter.auto_class).from_config(true_config)
+
+
+def structure_of(checkpoint: Checkpoint, layers: int = 6) -> StructureMap:
+    """Return what is found by structure in a checkpoint's shape with fewer layers, of each kind that it has."""
+    import transformers
+
+    shape = copy.deepcopy(dict(checkpoint.configuration)) | {"num_hidden_layers": layers}
+    if "layer_types" in shape:
+        shape["layer_types"] = shape["layer_types"][:layers]
+    architectures = [checkpoint.architecture]
+    return structure_map(
+        transformers.AutoConfig.for_model(checkpoint.model_type, architectures=architectures, **shape)
+    )
 
 
 def parameters(model: nn.Module) -> int:

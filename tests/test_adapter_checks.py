@@ -58,6 +58,7 @@ def parts(*more: Part) -> dict[str, Any]:
         ({"checkpoints": {"tiny": Checkpoint("a/b", ["x"])}}, "a configuration that is no mapping"),  # type: ignore[arg-type]
         ({"checkpoints": {"tiny": Checkpoint("/tiny")}}, "has hub_id='/tiny': use owner/name"),
         ({"checkpoints": {"tiny": Checkpoint("a/b", gated="yes")}}, "has gated='yes'"),  # type: ignore[arg-type]
+        ({"checkpoints": {"tiny": replace(TINY, model_type="opt")}}, "has model_type='opt': leave it out"),
         ({"model_types": ("",)}, "model_types: '' is no model_type"),
         ({"layers": "layers.{layer}"}, "layers: 'layers.{layer}' is no dotted module path"),
         (parts(Part(5, "x", "fine", function="a.b")), "has the unknown kind 5"),  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,21 +15,25 @@ import pytest
 from test_adapters import MINIMAL
 
 from energyscope import adapter_registry as registry
-from energyscope.adapters import Adapter
+from energyscope import user_files
+from energyscope.adapters import Adapter, Checkpoint
 from energyscope.errors import ModelError, UsageError
 
 Register = Callable[..., None]
 
 
 @pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
+def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Register]:
     """Let a test decide which entry points are installed beside our own, and what they lead to."""
-    own = [entry.point for entry in registry.installed().values() if entry.own]
+    monkeypatch.setattr(user_files.typer, "get_app_dir", lambda _: str(tmp_path))
+    groups = (registry.GROUP, registry.MODELS)
+    own = [entry.point for group in groups for entry in registry.installed(group).values() if entry.own]
     caches = registry.installed, registry._imported, registry._log_once
 
     def register(*points: EntryPoint, without_own: bool = False, **values: Any) -> None:
         monkeypatch.setitem(sys.modules, "planted", SimpleNamespace(**values))
-        monkeypatch.setattr(registry, "entry_points", lambda group: [*points, *([] if without_own else own)])
+        known = [*points, *([] if without_own else own)]
+        monkeypatch.setattr(registry, "entry_points", lambda group: [one for one in known if one.group == group])
         for cached in caches:
             cached.cache_clear()
 
@@ -37,8 +42,8 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
         cached.cache_clear()
 
 
-def point(name: str, value: str, package: str = "other-adapters") -> EntryPoint:
-    found = EntryPoint(name, value, registry.GROUP)
+def point(name: str, value: str, package: str = "other-adapters", group: str = registry.GROUP) -> EntryPoint:
+    found = EntryPoint(name, value, group)
     return found._for(SimpleNamespace(name=package, version="1.2"))
 
 
@@ -174,3 +179,50 @@ def test_model_type_without_adapter_lists_the_known_ones() -> None:
     """WHEN no adapter serves a model THEN the error says which are served and what to do."""
     with pytest.raises(ModelError, match=r"'mamba' \(known: .*gpt2.*adapters/README.md"):
         registry.adapter_for("mamba")
+
+
+NEW = Checkpoint("owner/new", {"hidden_size": 8}, model_type="new", architecture="NewForCausalLM")
+
+
+def table(name: str, value: str) -> EntryPoint:
+    return point(name, value, group=registry.MODELS)
+
+
+def test_shipped_names_are_found_as_entry_points() -> None:
+    """WHEN the package is installed THEN its table of models is found like anybody else's."""
+    (entry,) = [entry for entry in registry.installed(registry.MODELS).values() if entry.own]
+    assert entry.origin.startswith("energyscope-llm ")
+    assert dict(registry.models_without_adapter(own=True))["opt-125m"].hub_id == "facebook/opt-125m"
+
+
+def test_another_package_adds_names(registered: Register) -> None:
+    """GIVEN tables of other packages, one named like an adapter THEN their names follow, and ours stay ours."""
+    registered(
+        table("gpt2", "planted:a"), table("b", "planted:b"), a={"new-1b": NEW}, b={"new-2b": NEW, "opt-125m": NEW}
+    )
+    names = [name for name, _ in registry.models_without_adapter(own=False)]
+    assert names == ["new-2b", "opt-125m", "new-1b"]
+    assert registry.load_adapter("gpt2").model_types == ("gpt2",)
+
+
+@pytest.mark.parametrize(
+    ("models", "complaint"),
+    [
+        (NEW, "is not a mapping of names to energyscope.adapters.Checkpoint"),
+        ({"new": "owner/new"}, "is not valid: checkpoints: 'new' is no Checkpoint"),
+        ({"new": replace(NEW, model_type=None)}, "'new' has model_type=None: give that of its config.json"),
+        ({"new": replace(NEW, architecture=3)}, "'new' has architecture=3: give that of its config.json"),
+        ({"tiny-gpt2": NEW}, "'tiny-gpt2' is the name of a bundled model"),
+    ],
+)
+def test_a_broken_table_costs_no_other(
+    registered: Register, caplog: pytest.LogCaptureFixture, models: object, complaint: str
+) -> None:
+    """GIVEN a table that declares something wrong THEN it is named and skipped, and the next one is used."""
+    registered(
+        table("a-broken", "planted:broken"), table("good", "planted:good"), broken=models, good={"new": NEW}
+    )
+    assert dict(registry.models_without_adapter(own=False)) == {"new": NEW}
+    (message,) = caplog.messages
+    assert message.startswith("energyscope: the table of models 'a-broken' (other-adapters 1.2, planted:broken) ")
+    assert complaint in message

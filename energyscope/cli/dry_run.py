@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from energyscope.settings.run import RunSettings
     from energyscope.settings.sweep import SweepSettings
-    from energyscope.stages.dry_run import PlanPreview, Preview
+    from energyscope.stages.dry_run import Preview
+    from energyscope.stages.plan_dry_run import PlanPreview
     from energyscope.stages.sweep_dry_run import CellPlan, SweepPlan
 
 HELD_UNKNOWN = (
@@ -76,10 +77,17 @@ def _stage_lines(plan: Preview) -> Iterator[str]:
 
 def _plan_lines(plan: PlanPreview) -> list[str]:
     sizes = f"{plan.groups} groups of linears, of {plan.families} kinds and sizes"
-    times = f"{_duration(plan.seconds)} to {_duration(plan.seconds_most)}"
+    least, most = _duration(plan.seconds), _duration(plan.seconds_most)
+    if_all = "if every precision saves, all need more windows and several choices are verified"
+    compared = "each compared on half of the data"
+    levers = _duration(plan.levers_seconds_most)
+    not_counted = "data were not counted: whether they are enough for the budget, only the run can tell"
     return [
         f"plan: {sizes}, in {', '.join(plan.precisions)}; for {', '.join(plan.workloads)}",
-        f"plan: replays of about {times}; {plan.changes} changes of a group, each compared on half of the data",
+        f"plan: {plan.windows} replay windows, about {least} (up to {plan.windows_most} and {most} {if_all})",
+        f"plan: {plan.changes} changes of a group and up to {plan.choices} choices, {compared}",
+        f"plan: {not_counted if plan.examples is None else f'{plan.examples} examples of data'}",
+        *([f"plan: what else saves with it, at most {levers}"] if plan.levers_seconds_most else []),
     ]
 
 

@@ -192,10 +192,11 @@ class State:
         if stage == SENSOR and self._stage not in {"", SENSOR}:
             self._label, self._of_sensor = label, True
             return
+        stage, _, part = stage.partition(": ")
         if stage != self._stage:
             self._begin(stage, now_s)
-        self._pace.step(done, total, now_s)
-        self._label, self._of_sensor = label, False
+        self._pace.step(done, total, now_s, part)
+        self._label, self._of_sensor = f"{part}: {label}" if part else label, False
 
     def update(self, now_s: float) -> None:
         """Read the run's files; a stage that they say has begun is shown before it reports its first step."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from energyscope import bundled
-from energyscope.adapter_registry import installed
+from energyscope.adapter_registry import MODELS, installed
 from energyscope.adapter_states import AdapterState, states
 from energyscope.cli.errors import report_errors
 from energyscope.cli.explain import explain_structure
@@ -53,7 +53,7 @@ def command(
 
 
 def _list(*, check: bool, as_json: bool) -> None:
-    entries, known = installed(), states(again=check)
+    entries, known, tables = installed(), states(again=check), states(MODELS, again=check)
     adapters = [
         {
             "name": name,
@@ -68,14 +68,17 @@ def _list(*, check: bool, as_json: bool) -> None:
         }
         for name, entry in entries.items()
     ]
-    models = _models(known)
+    models = _models(known, tables)
     if as_json:
         typer.echo(json.dumps({"models": models, "adapters": adapters}, indent=1))
         return
     _tables(models, adapters)
+    for state in tables.values():
+        if state.problem:
+            typer.echo(state.problem)
 
 
-def _models(known: Mapping[str, AdapterState]) -> list[Item]:
+def _models(known: Mapping[str, AdapterState], tables: Mapping[str, AdapterState]) -> list[Item]:
     """Return the models that a name stands for: of two adapters with one name, the first has it."""
     models: dict[str, Item] = {
         name: {"name": name, "kind": "bundled", "source": f"bundled:{name}", "adapter": None}
@@ -84,17 +87,20 @@ def _models(known: Mapping[str, AdapterState]) -> list[Item]:
     for adapter, state in known.items():
         for name, hub_id in state.models.items():
             models.setdefault(name, {"name": name, "kind": "checkpoint", "source": hub_id, "adapter": adapter})
+    for state in tables.values():
+        for name, hub_id in state.models.items():
+            models.setdefault(name, {"name": name, "kind": "checkpoint", "source": hub_id, "adapter": None})
     return list(models.values())
 
 
 def _tables(models: Sequence[Item], adapters: Sequence[Item]) -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    names = Table("model", "where its weights are", title="Models", title_justify="left")
+    where = Column("Hugging Face id of its weights", overflow="fold")
+    names = Table("model", where, title="Models", title_justify="left")
     for model in models:
-        where = "in this package" if model["kind"] == "bundled" else f"Hugging Face hub: {model['source']}"
-        names.add_row(model["name"], where)
+        names.add_row(model["name"], "in this package" if model["kind"] == "bundled" else model["source"])
     families = Table("adapter", "model types", "task", "package", title="Adapters", title_justify="left")
     for adapter in adapters:
         types, task = ", ".join(adapter["model_types"]), adapter["task"] or ""

@@ -29,6 +29,13 @@ DryRun = Annotated[
 ]
 Root = Annotated[Path, Option(help="Where run directories are.")]
 DEFAULT_ROOT = Path("runs")
+OfAdapter = Annotated[
+    str | None,
+    Option(
+        "--adapter",
+        help="Adapter that names the components; auto: by structure [default: the one of its model type].",
+    ),
+]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors.", rich_help_panel=OUTPUT)]
 

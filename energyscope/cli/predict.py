@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from energyscope.cli.errors import report_errors
-from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
+from energyscope.cli.options import DEFAULT_ROOT, AsJson, OfAdapter, Root
 from energyscope.cli.output import draw, split_list
 
 
@@ -35,6 +35,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     mixed: Annotated[
         str, typer.Option(help="What the runs may differ in: board, execution, precision (with commas).")
     ] = "",
+    adapter: OfAdapter = None,
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
@@ -59,6 +60,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         execution=execution,
         weights=weights,
         mixed=split_list(mixed),
+        adapter=adapter,
     )
     prediction = predict([run for reference in from_runs for run in runs_of(reference, root)], settings)
     if as_json:

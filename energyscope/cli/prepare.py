@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from energyscope.cli.errors import report_errors
+from energyscope.cli.options import OfAdapter
 from energyscope.reasons import words
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     trust_remote_code: Annotated[
         bool, Option("--trust-remote-code", help="Run the model's own Python code.")
     ] = False,
+    adapter: OfAdapter = None,
     as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tokenize evaluation data once, for `--data`."""
@@ -57,6 +59,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         text_column=text_column,
         label_column=label_column,
         trust_remote_code=trust_remote_code,
+        adapter=adapter,
     )
     typer.echo(json.dumps(asdict(done), indent=1) if as_json else _described(done, model))
 

@@ -85,22 +85,24 @@ class _Plain:
     def __init__(self, console: Console, stages: Sequence[str]) -> None:
         self._console = console
         self._stages = list(stages)
-        self._stage: str | None = None
+        self._stage, self._shown = "", ""  # the latter with its part: ``plan: prices``
         self._printed_s = time.monotonic()
         self._pace = StageProgress(self._printed_s)
         self._estimates: Estimates | None = None
 
     def __call__(self, stage: str, label: str, done: int, total: int) -> None:
         now_s = time.monotonic()
-        begins = stage != self._stage or (stage == "load" and done > 0)  # what to know of a model is a line too
+        begins = stage != self._shown or (stage == "load" and done > 0)  # what to know of a model is a line too
+        name, _, part = stage.partition(": ")
+        if name != self._stage:
+            self._stage, self._pace = name, StageProgress(now_s)
+        self._pace.step(done, total, now_s, part)
         if begins:
-            self._stage, self._printed_s, self._pace = stage, now_s, StageProgress(now_s)
-        self._pace.step(done, total, now_s)
-        if begins:
+            self._shown, self._printed_s = stage, now_s
             self._print(f"{stage}: {label if total <= 1 else f'{total} steps'}{self._run_left(now_s)}")
         elif done and now_s - self._printed_s >= PLAIN_EVERY_S:
             self._printed_s = now_s
-            phase, phases = phase_of(stage, self._pace, self._estimates)
+            phase, phases = phase_of(name, self._pace, self._estimates)
             which = f"{phase} of {phases}, " if phases > 1 else ""
             left_s = self._pace.left(now_s)
             until = "to the next" if phase < phases else "left"

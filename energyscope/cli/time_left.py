@@ -9,31 +9,45 @@ from collections.abc import Mapping, Sequence
 
 from energyscope.reporting.terminal_live import TimeLeft, TimeRange
 
-PhaseTime = tuple[float, float, int]  # least and most time (s), and steps of the most (0: as the stage reports)
+# Least and most time (s; None where nobody knows it before), steps of the most (0: as the stage reports), part.
+PhaseTime = tuple[float | None, float | None, int, str]
 Estimates = Mapping[str, Sequence[PhaseTime]]  # by stage; none of a stage that will be skipped
 
 
 class StageProgress:
     """How far a stage is and how fast, by its steps, each of which is reported before the step's work.
 
-    ``phase`` counts, from 0, what the stage measures one after the other: each begins its steps anew.
+    What a stage measures one after the other are its phases: each begins its steps anew, or is another ``part``.
+    ``begun`` has the parts of those so far. A step that is reported again before any is finished was being
+    prepared until then, which the others need not be.
     """
 
     def __init__(self, now_s: float) -> None:
-        self.done, self.total, self.phase = 0, 1, 0
+        self.done, self.total = 0, 1
+        self.begun: list[str] = []
         self._first = 0
-        self._since_s = self._last_s = now_s
-        self._started = False
+        self._began_s = self._since_s = self._last_s = now_s
 
-    def step(self, done: int, total: int, now_s: float) -> None:
+    def step(self, done: int, total: int, now_s: float, part: str = "") -> None:
         """Record a step, with how many of all are finished."""
-        if not self._started or done < self.done:
-            self.phase += self._started
+        if not self.begun or part != self.begun[-1] or done < self.done:
+            self.begun.append(part)
             self._first = done
+            self._began_s = self._since_s = self._last_s = now_s
+        elif done == self._first:
             self._since_s = self._last_s = now_s
         elif done > self.done:
             self._last_s = now_s
-        self.done, self.total, self._started = done, total, True
+        self.done, self.total = done, total
+
+    def place(self, phases: Sequence[PhaseTime]) -> tuple[PhaseTime | None, int]:
+        """Return which of the phases is measured now (None: none of them), and how many are behind it."""
+        place, present = -1, None
+        for part in self.begun or [phase[3] for phase in phases[:1]]:
+            match = next((i for i, phase in enumerate(phases) if i > place and phase[3] == part), None)
+            present = None if match is None else phases[match]
+            place = place if match is None else match
+        return present, place if present else place + 1
 
     def left(self, now_s: float, steps: int = 0) -> float | None:
         """Return how long (s) the other steps take at the pace of the finished ones; of ``steps``, if it is more.
@@ -49,7 +63,7 @@ class StageProgress:
 
     def spent(self, now_s: float) -> float:
         """Return how long (s) the present phase has taken so far."""
-        return now_s - self._since_s
+        return now_s - self._began_s
 
 
 def left_of_run(
@@ -62,21 +76,21 @@ def left_of_run(
     """
     known = estimates or {}
     later = [name for name in waiting if not is_skipped(name, estimates)]
-    now = _running(pace, known.get(running, ()), now_s)
-    ranges = [time for time in (now, *(estimate_of(name, known) for name in later)) if time is not None]
     if estimates is None and not later:
         return None
+    now, without = _running(running, pace, known.get(running, ()), now_s)
+    ranges = [time for time in (now, *(estimate_of(name, known) for name in later)) if time is not None]
     if not ranges:
         return TimeLeft(None, later) if estimates is None else None
-    return TimeLeft(
-        _sum(ranges), [*([running] if now is None else []), *(name for name in later if name not in known)]
-    )
+    for name in later:
+        without += _unknown(name, known[name]) if name in known else [name]
+    return TimeLeft(_sum(ranges), without)
 
 
 def phase_of(stage: str, pace: StageProgress, estimates: Estimates | None) -> tuple[int, int]:
     """Return which of its phases a running stage measures, from 1, and of how many that are known."""
-    phases = max(len((estimates or {}).get(stage, ())), 1)
-    return min(pace.phase + 1, phases), phases
+    phases = (estimates or {}).get(stage, ())
+    return min(pace.place(phases)[1] + 1, max(len(phases), 1)), max(len(phases), 1)
 
 
 def is_skipped(stage: str, estimates: Estimates | None) -> bool:
@@ -86,21 +100,38 @@ def is_skipped(stage: str, estimates: Estimates | None) -> bool:
 
 
 def estimate_of(stage: str, estimates: Estimates | None) -> TimeRange | None:
-    """Return how long a waiting stage takes; None where that is not known, or where it will be skipped."""
-    phases = (estimates or {}).get(stage)
-    return _sum([TimeRange(*phase[:2]) for phase in phases]) if phases else None
+    """Return how long a waiting stage takes, as far as known; None where it is not, or is skipped."""
+    ranges = _known((estimates or {}).get(stage, ()))
+    return _sum(ranges) if ranges else None
 
 
-def _running(pace: StageProgress, phases: Sequence[PhaseTime], now_s: float) -> TimeRange | None:
-    """Return what is left of the running stage: of its present phase, and the later ones as estimated."""
-    present, later = phases[pace.phase : pace.phase + 1], phases[pace.phase + 1 :]
-    least, most = pace.left(now_s), pace.left(now_s, present[0][2] if present else 0)
-    if least is None and present:
+def _running(
+    stage: str, pace: StageProgress, phases: Sequence[PhaseTime], now_s: float
+) -> tuple[TimeRange | None, list[str]]:
+    """Return what is left of the running stage, and what of it nothing is known of.
+
+    Its present phase takes the rest at its pace, and the later ones are as estimated.
+    """
+    present, behind = pace.place(phases)
+    later = phases[behind + 1 :] if present else phases[behind:]
+    least, most = pace.left(now_s), pace.left(now_s, present[2] if present else 0)
+    if (least is None or most is None) and present is not None and (known := _known([present])):
         spent_s = pace.spent(now_s)
-        least, most = (max(time_s - spent_s, 0.0) for time_s in present[0][:2])
+        least, most = (max(time_s - spent_s, 0.0) for time_s in (known[0].least_s, known[0].most_s))
     if least is None or most is None:
-        return None
-    return _sum([TimeRange(least, most), *(TimeRange(*phase[:2]) for phase in later)])
+        part = pace.begun[-1] if pace.begun else ""
+        ranges, without = _known(later), [f"{stage}: {part}" if part else stage]
+    else:
+        ranges, without = [TimeRange(least, most), *_known(later)], []
+    return (_sum(ranges) if ranges else None), without + _unknown(stage, later)
+
+
+def _known(phases: Sequence[PhaseTime]) -> list[TimeRange]:
+    return [TimeRange(least, most) for least, most, *_ in phases if least is not None and most is not None]
+
+
+def _unknown(stage: str, phases: Sequence[PhaseTime]) -> list[str]:
+    return [f"{stage}: {part}" if part else stage for least, _, _, part in phases if least is None]
 
 
 def _sum(ranges: Sequence[TimeRange]) -> TimeRange:

@@ -64,9 +64,8 @@ def _adapter_of(source: ModelSource, folder: Path | None, options: LoadOptions) 
             if options.adapter is None
             else adapter_for(known, name=options.adapter, otherwise=by_structure)
         )
-    if folder is None:
-        raise ModelError(f"{source.name} has no files to read its model type from")
-    return adapter_for(*_model_type(folder), name=options.adapter, otherwise=by_structure)
+    model_type, architectures = _model_type(source, folder)
+    return adapter_for(model_type, architectures, name=options.adapter, otherwise=by_structure)
 
 
 def _found_by_structure(source: ModelSource, folder: Path | None, *, code: bool) -> Adapter:
@@ -117,25 +116,39 @@ def _check_weight_files(folder: Path, *, allow_pickle: bool) -> None:
 
 
 def _configuration_of(source: ModelSource, folder: Path | None, *, code: bool) -> Any:
-    """Return the transformers configuration, from the folder or else from the adapter's checkpoint."""
+    """Return the transformers configuration, from the folder or else from the short name's checkpoint."""
     from transformers import AutoConfig
 
     if folder is not None:
         return AutoConfig.from_pretrained(folder, trust_remote_code=code, local_files_only=True)
-    if source.adapter is None or source.checkpoint is None:
+    checkpoint = source.checkpoint
+    if checkpoint is None:
         raise ModelError(f"{source.name} has neither files nor a known configuration")
-    shape = copy.deepcopy(dict(source.checkpoint.configuration))  # transformers edits nested values in place
+    shape = copy.deepcopy(dict(checkpoint.configuration))  # transformers edits nested values in place
     if not shape:
-        raise ModelError(f"the adapter {source.adapter.name!r} states no configuration for {source.name}")
-    return AutoConfig.for_model(source.adapter.model_types[0], **shape)
+        raise ModelError(f"no configuration of {source.name} is stated beside its short name")
+    model_type, architectures = _model_type(source, folder)
+    if architectures:
+        shape["architectures"] = list(architectures)
+    return AutoConfig.for_model(model_type, **shape)
 
 
-def _model_type(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """Return a folder's ``model_type`` and the names of its architectures.
+def _model_type(source: ModelSource, folder: Path | None) -> tuple[str, tuple[str, ...]]:
+    """Return the ``model_type`` of a folder, or else of a short name, and the names of the architectures.
 
-    Its configuration is not built: its class may be unknown.
+    The configuration is not built: its class may be unknown.
     """
-    path = folder / "config.json"
+    if folder is not None:
+        return _types_in(folder / "config.json")
+    checkpoint = source.checkpoint
+    if source.adapter is not None:
+        return source.adapter.model_types[0], ()
+    if checkpoint is None or checkpoint.model_type is None:
+        raise ModelError(f"{source.name} has no files to read its model type from")
+    return checkpoint.model_type, (checkpoint.architecture,) if checkpoint.architecture else ()
+
+
+def _types_in(path: Path) -> tuple[str, tuple[str, ...]]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

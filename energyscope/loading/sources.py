@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from energyscope import bundled
-from energyscope.adapter_registry import other_adapters, own_adapters
+from energyscope.adapter_registry import models_without_adapter, other_adapters, own_adapters
 from energyscope.adapters import Adapter, Checkpoint
 from energyscope.errors import UsageError, did_you_mean
 
@@ -17,8 +18,9 @@ from energyscope.errors import UsageError, did_you_mean
 class ModelSource:
     """Where a model comes from. ``kind`` says which of the optional fields are set.
 
-    A ``checkpoint`` has its adapter and its configuration, so that it can be built without any file;
-    a ``folder`` has its path; ``bundled`` and ``hub`` are found by ``name`` and by ``source``.
+    A ``checkpoint`` has its configuration, so that it can be built without any file, and the adapter that names
+    it (None: it is served like a folder of its model type); a ``folder`` has its path; ``bundled`` and ``hub`` are
+    found by ``name`` and by ``source``.
     """
 
     name: str
@@ -32,7 +34,7 @@ class ModelSource:
 def model_names() -> dict[str, ModelSource]:
     """Return the names that users may type besides folders and hub ids: bundled ones, then short names."""
     names = _own_names()
-    for name, source in _short_names(other_adapters()):
+    for name, source in _other_names():
         names.setdefault(name, source)
     return names
 
@@ -40,22 +42,28 @@ def model_names() -> dict[str, ModelSource]:
 def named_model(name: str) -> ModelSource | None:
     """Return the model of a short name, None where there is none.
 
-    Adapters of other packages are imported one by one, and only if none of our own has the name.
+    What other packages have is imported one by one, and only if none of our own has the name.
     """
     own = _own_names().get(name.lower())
-    others = (source for known, source in _short_names(other_adapters(name.lower())) if known == name.lower())
+    others = (source for known, source in _other_names(name.lower()) if known == name.lower())
     return own or next(others, None)
 
 
 def _own_names() -> dict[str, ModelSource]:
     names = {name: ModelSource(name, "bundled", f"bundled:{name}") for name in bundled.MODELS}
-    return names | dict(_short_names(own_adapters()))
+    return names | dict(_short_names(own_adapters(), models_without_adapter(own=True)))
 
 
-def _short_names(adapters: Iterable[Adapter]) -> Iterator[tuple[str, ModelSource]]:
-    for adapter in adapters:
-        for name, checkpoint in adapter.checkpoints.items():
-            yield name, ModelSource(name, "checkpoint", checkpoint.hub_id, adapter=adapter, checkpoint=checkpoint)
+def _other_names(first: str = "") -> Iterator[tuple[str, ModelSource]]:
+    return _short_names(other_adapters(first), models_without_adapter(own=False))
+
+
+def _short_names(
+    adapters: Iterable[Adapter], without: Iterable[tuple[str, Checkpoint]]
+) -> Iterator[tuple[str, ModelSource]]:
+    with_adapter = ((adapter, *item) for adapter in adapters for item in adapter.checkpoints.items())
+    for adapter, name, checkpoint in chain(with_adapter, ((None, *item) for item in without)):
+        yield name, ModelSource(name, "checkpoint", checkpoint.hub_id, adapter=adapter, checkpoint=checkpoint)
 
 
 def find_model(reference: str) -> ModelSource:

@@ -10,7 +10,7 @@ from energyscope.settings.fields import PANELS, check_each, setting
 MOST_USED, HOW = PANELS[0], PANELS[2]
 AUTO = ("auto",)
 USUAL = {  # what auto tries on a device; a CPU's mixed precision and 4-bit kernels are rarely worth the time
-    "cuda": ("fp32", "fp16", "bf16", "fp16-autocast", "int8", "nf4"),
+    "cuda": ("fp32", "fp16", "bf16", "fp16-autocast", "int8", "w8a8", "w8a16", "nf4"),
     "cpu": ("fp32", "fp16", "bf16", "int8"),
 }
 

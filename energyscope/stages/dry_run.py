@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 
@@ -17,8 +16,6 @@ from energyscope.impact.plan import further_interventions, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.options import resolve_precision
 from energyscope.loading.planning import LoadEstimate, estimate_load
-from energyscope.planning.record import PRICES, VERIFY, WHOLE
-from energyscope.planning.replaying import MODEL
 from energyscope.reasons import Reason, reason
 from energyscope.replay.targets import targets
 from energyscope.settings.run import RunSettings
@@ -27,38 +24,17 @@ from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.phases import PhasePlan, has_cache, plan_phases, profile_settings, resolve_phase
-from energyscope.stages.plan_replays import budget_of
-from energyscope.stages.plan_scope import groups_in, precisions_of, workloads_of
+from energyscope.stages.plan_dry_run import PlanPreview, counted_examples, plan_times, preview_plan
 from energyscope.stages.preparing import benchmark_alone, for_benchmark, skeleton_of
 from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
-from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, most_retaken, replay_time
+from energyscope.stages.sampling_budget import IDLING_S, TYPICAL_WINDOW_S, ReplayTime, TimeEstimate, replay_time
 from energyscope.stages.sampling_interval import search_s
 from energyscope.workloads import Workload, profile_inputs
 from energyscope.workloads.decoding import too_long
 
-TYPICAL_WINDOW_S = {"cuda": 0.42, "cpu": 0.15}
 GENERATE_S = {False: 28.0, True: 12.0}  # modelled or not: generations, idle power, the loop, the tokenizer
-ALTERNATIVES_S = {modelled: AlternativesSettings().budget(modelled=modelled) for modelled in (False, True)}
-MOST_APPLIED = 4  # choices of a plan that are verified
 READ_S = 0.005  # one read of an energy counter and of the power beside it
-
-
-@dataclass(frozen=True)
-class PlanPreview:
-    """What a plan would do: ``groups`` of linears, of ``families`` alike, at ``precisions``, for ``workloads``.
-
-    Replays take between ``seconds`` and ``seconds_most``; ``changes`` of one group are compared on half of the
-    data, which takes as long as that many evaluations.
-    """
-
-    groups: int
-    families: int
-    precisions: tuple[str, ...]
-    workloads: tuple[str, ...]
-    seconds: float
-    seconds_most: float
-    changes: int
 
 
 @dataclass(frozen=True)
@@ -148,42 +124,19 @@ def preview(settings: RunSettings) -> Preview:
         weight_bytes=load.weight_bytes,
         refused=load.refused,
         generate_seconds=0.0 if "generate" in skipped else GENERATE_S[modelled],
-        alternatives_seconds_most=0.0 if "alternatives" in skipped else ALTERNATIVES_S[modelled],
-        plan=None
-        if "plan" in skipped
-        else _plan(replace(settings, precision=precision), shape, where.device, modelled=modelled),
+        alternatives_seconds_most=0.0
+        if "alternatives" in skipped
+        else AlternativesSettings().budget(modelled=modelled),
+        plan=None if "plan" in skipped else _plan(settings, precision, shape, where.device, modelled=modelled),
         skipped=skipped,
     )
 
 
-def _plan(settings: RunSettings, shape: LoadedModel, device: torch.device, *, modelled: bool) -> PlanPreview:
-    """Return what a plan would do.
-
-    Raises:
-        UsageError: nothing can be planned.
-        ModelError: the model cannot be exported.
-
-    """
-    groups, workloads = groups_in(settings, shape), workloads_of(settings, shape)
-    precisions, _ = precisions_of(settings, settings.precision, device)
-    families, others = len({group.family for group in groups}), len(precisions) - 1
-
-    def replays(part: str, choices: int) -> ReplayTime:
-        return replay_time(
-            [MODEL] * (1 + choices), budget_of(part, settings), TYPICAL_WINDOW_S[device.type],
-            modelled=modelled, eager=settings.executions[0] == "eager",
-        )  # fmt: skip
-
-    prices, wholes = replays(PRICES, families * len(precisions)), replays(WHOLE, others)
-    return PlanPreview(
-        groups=len(groups),
-        families=families,
-        precisions=tuple(precisions),
-        workloads=tuple(workload.key for workload in workloads),
-        seconds=len(workloads) * (prices.least_s + replays(VERIFY, 1).least_s),
-        seconds_most=len(workloads) * (prices.most_s + wholes.most_s + replays(VERIFY, MOST_APPLIED).most_s),
-        changes=len(groups) * others,
-    )
+def _plan(
+    settings: RunSettings, precision: str, shape: LoadedModel, device: torch.device, *, modelled: bool
+) -> PlanPreview:
+    plan = preview_plan(replace(settings, precision=precision), shape, device, modelled=modelled)
+    return replace(plan, examples=counted_examples(settings, shape.adapter.task))
 
 
 def _profile(
@@ -243,17 +196,6 @@ def skipped_stages(settings: RunSettings, shape: LoadedModel, workload: Workload
     return skipped
 
 
-class TimeEstimate(NamedTuple):
-    """How long (s) a step of a stage takes where components are precise at once, and where all need more windows.
-
-    ``steps_most`` are its windows in the second case, retaken ones included (0: not known).
-    """
-
-    least_s: float
-    most_s: float
-    steps_most: int = 0
-
-
 def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
     """Return the times of each stage of a run whose model is loaded: a profile's by phase, none if it is skipped.
 
@@ -262,11 +204,15 @@ def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
     modelled = context.meters["profile"].modelled
     times = {
         "generate": [TimeEstimate(GENERATE_S[modelled], GENERATE_S[modelled])],
-        "alternatives": [TimeEstimate(0.0, ALTERNATIVES_S[modelled])],
+        "alternatives": [TimeEstimate(0.0, AlternativesSettings().budget(modelled=modelled))],
     }
     if context.settings.sampling == "replay" and "profile" in context.settings.stages:
         with suppress(EnergyscopeError):  # the profile itself says why it cannot be done, in its turn
             times["profile"] = _scene_times(context, modelled=modelled)
+    if "plan" in context.settings.stages:
+        with suppress(EnergyscopeError):  # what cannot be planned was refused before, or is skipped
+            watch_s = 0.0 if "profile" in context.settings.stages else _watch_s(context, modelled=modelled)
+            times["plan"] = plan_times(context.settings, context.loaded, modelled=modelled, before_s=watch_s)
     return times | {stage: [] for stage in _skipped(context)}
 
 
@@ -284,20 +230,23 @@ def _scene_times(context: Context, *, modelled: bool) -> list[TimeEstimate]:
     settings, loaded = context.settings, context.loaded
     planned = plan_phases(settings, loaded)
     window_s, warm = TYPICAL_WINDOW_S[loaded.device.type], context.sensor is not None
-    meter = context.meters["profile"]
-    watch_s = 0.0 if modelled or warm else IDLE_WATCH_S * len(meter.meters)
-    watch_s += search_s(meter, loaded.device) if loaded.ranks == 1 else 0.0
+    watch_s = _watch_s(context, modelled=modelled)
     times: list[TimeEstimate] = []
     for phase_plan in planned:
         plan = targets(_tree(phase_plan, settings, loaded), settings.granularity, phase_plan.layers)
         budget = profile_settings(settings, planned, phase_plan, warm=warm).sampling_budget
         eager = phase_plan.execution == "eager"
         replay = replay_time(plan, budget, window_s, modelled=modelled, eager=eager)
-        most = replay.windows_most + most_retaken(replay.windows_most, modelled=modelled)
-        most_s = replay.most_s * most / replay.windows_most
         before_s = 0.0 if times else watch_s
-        times.append(TimeEstimate(before_s + replay.least_s, before_s + most_s, most))
+        times.append(TimeEstimate.of_replays(replay, modelled=modelled, before_s=before_s))
     return times
+
+
+def _watch_s(context: Context, *, modelled: bool) -> float:
+    """Return how long the sensors are watched before the first window, as far as they are not known yet (s)."""
+    meter, loaded = context.meters["profile"], context.loaded
+    watch_s = 0.0 if modelled or context.sensor is not None else IDLE_WATCH_S * len(meter.meters)
+    return watch_s + (search_s(meter, loaded.device) if loaded.ranks == 1 else 0.0)
 
 
 def _tree(phase_plan: PhasePlan, settings: RunSettings, loaded: LoadedModel) -> ComponentTree:

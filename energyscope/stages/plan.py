@@ -40,7 +40,7 @@ from energyscope.reasons import Reason, reason
 from energyscope.runs.schema import PLAN_JSON
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages.context import Context, Entries, metered
-from energyscope.stages.plan_replays import VERIFYING, PlanReplays, made, passes_of
+from energyscope.stages.plan_replays import PlanReplays, made, passes_of
 from energyscope.stages.plan_scope import context_of, plan_scope
 from energyscope.workloads.evaluation import halves
 
@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 STAGE = "plan"
-JUDGING, TRYING, EXPORTING = "plan: sensitivity", "plan: choices", "plan: export"
+# parts of the stage that nothing is replayed in; `plan_replays.LABELS` are the others
+ORIGINAL, JUDGING, TRYING = "plan: predictions", "plan: sensitivity", "plan: choices"
+HELD_OUT, EXPORTING = "plan: second half", "plan: export"
 TRIES = 4  # of a choice that does more harm as a whole than its parts
 MOST_EXCESS = 4.0  # by which harms are scaled at once
 
@@ -122,7 +124,7 @@ class Planner:
     def run(self) -> None:
         """Price, judge, choose and verify."""
         first, second = halves(self.scope.evaluation)
-        self.progress(JUDGING, "the original's predictions", 0, 1)
+        self.progress(ORIGINAL, "on the first half of the data", 0, 1)
         judge = Judge(self.model, first)
         self.keep({"header": self._header(judge, (first, second))})
         for workload in self.workloads:
@@ -290,14 +292,14 @@ class Planner:
 
     def _verify(self, held_out: Evaluation) -> None:
         """Judge the choices that count on the second half, and measure each in turn with the model as it is."""
-        self.progress(VERIFYING, "the original's predictions", 0, 1)
+        self.progress(HELD_OUT, "the original's predictions", 0, 1)
         judge = Judge(self.model, held_out)
         self.keep({"held_out_baseline": self.budget.baseline(judge.unchanged)})
         judged: dict[tuple[str, ...], dict[str, Any]] = {}
         compared = {workload: document.to_verify(self.record(workload)) for workload in self.workloads}
         for workload, choices in compared.items():
             for choice in choices:
-                self.progress(VERIFYING, f"predictions of {choice.name}", 0, 1)
+                self.progress(HELD_OUT, f"predictions of {choice.name}", 0, 1)
                 if choice.precisions not in judged:
                     judged[choice.precisions] = self._held_out(judge, choice)
                 entry = {"name": choice.name, **judged[choice.precisions]}

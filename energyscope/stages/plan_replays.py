@@ -35,8 +35,8 @@ from energyscope.stages.sampling_interval import sampling_interval
 from energyscope.stages.session import Session
 from energyscope.workloads import Workload
 
-PRICING, VERIFYING = "plan: prices", "plan: verification"
-LABELS = {PRICES: PRICING, WHOLE: "plan: each precision everywhere", VERIFY: VERIFYING}
+PRICING, LEVERS = "plan: prices", "plan: levers"
+LABELS = {PRICES: PRICING, WHOLE: "plan: each precision everywhere", VERIFY: "plan: verification"}
 VERIFY_PASSES = 7
 
 Keep = Callable[[Mapping[str, Any]], None]
@@ -130,6 +130,9 @@ class PlanReplays:
         def keep(entry: Mapping[str, Any]) -> None:
             self._keep({"workload": workload.key, "lever": {**entry}})
 
+        def progress(stage: str, label: str, done: int, total: int) -> None:  # noqa: ARG001 - named LEVERS here
+            self.progress(LEVERS, label, done, total)
+
         with exchanged(self.loaded.model, layers):
             alternatives(
                 self.loaded,
@@ -142,7 +145,7 @@ class PlanReplays:
                 context_length=next(iter(settings.context_lengths), None),
                 evaluation=context.evaluation,
                 journal=keep,
-                progress=self.progress,
+                progress=progress,
             )
 
     def _families(self) -> dict[str, list[LinearGroup]]:

@@ -63,10 +63,10 @@ def plan_scope(
 
     """
     precisions, left_out = precisions_of(settings, loaded.precision, loaded.device)
-    budget = parse_budget(settings.budget) if settings.budget else _usual_budget(settings, loaded, evaluation)
+    budget, evaluation = budget_and_data(settings, loaded, evaluation, no_evaluation)
     return PlanScope(
         budget=budget,
-        evaluation=_data(settings, loaded, evaluation, no_evaluation, budget),
+        evaluation=evaluation,
         workloads=workloads_of(settings, loaded),
         groups=groups_in(settings, loaded),
         precisions=precisions,
@@ -96,14 +96,19 @@ def _usual_budget(settings: RunSettings, loaded: LoadedModel, evaluation: Evalua
     return budget
 
 
-def _data(
-    settings: RunSettings,
-    loaded: LoadedModel,
-    evaluation: Evaluation | None,
-    no_evaluation: Reason | None,
-    budget: Budget,
-) -> Evaluation:
-    """Return the data on which a plan is made and judged: random tokens where weights are random."""
+def budget_and_data(
+    settings: RunSettings, loaded: LoadedModel, evaluation: Evaluation | None, no_evaluation: Reason | None
+) -> tuple[Budget, Evaluation]:
+    """Return a plan's budget, and the data on which it is made and judged: random tokens of random weights.
+
+    The model's weights need not be loaded.
+
+    Raises:
+        UsageError: the budget cannot be read.
+        DataError: there are no data, or too few for the budget.
+
+    """
+    budget = parse_budget(settings.budget) if settings.budget else _usual_budget(settings, loaded, evaluation)
     if settings.weights == "random":
         evaluation = synthetic_evaluation(
             loaded, examples=settings.max_examples or RANDOM_EXAMPLES, seed=settings.seed
@@ -111,23 +116,44 @@ def _data(
     if evaluation is None:
         why = "" if no_evaluation is None else f" ({no_evaluation.words})"
         raise DataError(f"a plan is judged on data, and there are none{why}: give some with --data")
-    if evaluation.examples < FEWEST_EXAMPLES:
+    check_examples(evaluation.examples)
+    needed, answers = budget.fewest_answers() or 0, _answers_a_half(evaluation)
+    check_answers(answers, budget)
+    if settings.max_examples:
+        return budget, evaluation
+    most = max(math.ceil(evaluation.examples * needed / answers) if needed else 0, USUAL_EXAMPLES)
+    while _answers_a_half(thinned(evaluation, most)) < needed:  # examples differ in how many they have
+        most = math.ceil(1.05 * most)
+    return budget, thinned(evaluation, most)
+
+
+def check_examples(examples: int) -> None:
+    """Refuse so few that half of them show nothing.
+
+    Raises:
+        DataError: with how many it takes.
+
+    """
+    if examples < FEWEST_EXAMPLES:
         raise DataError(
-            f"{evaluation.examples} examples are too few to plan on: it takes {FEWEST_EXAMPLES}, half of them to "
+            f"{examples} examples are too few to plan on: it takes {FEWEST_EXAMPLES}, half of them to "
             "judge it; give more with --data or --max-examples"
         )
-    needed, answers = budget.fewest_answers() or 0, _answers_a_half(evaluation)
+
+
+def check_answers(answers: int, budget: Budget) -> None:
+    """Refuse a budget that so many answers, in half of the data, cannot show.
+
+    Raises:
+        DataError: with how many it takes.
+
+    """
+    needed = budget.fewest_answers() or 0
     if answers < needed:
         raise DataError(
             f"{answers:,} answers in half of the data are too few to see {budget}: each half of the data needs "
             f"{needed:,}; give more with --data, or a wider --budget"
         )
-    if settings.max_examples:
-        return evaluation
-    most = max(math.ceil(evaluation.examples * needed / answers) if needed else 0, USUAL_EXAMPLES)
-    while _answers_a_half(thinned(evaluation, most)) < needed:  # examples differ in how many they have
-        most = math.ceil(1.05 * most)
-    return thinned(evaluation, most)
 
 
 def _answers_a_half(evaluation: Evaluation) -> int:

@@ -58,6 +58,7 @@ class PredictSettings:
     weights: str | None = None
     execution: str | None = None
     mixed: tuple[str, ...] = ()
+    adapter: str | None = None
 
     def wanted(self) -> CellFilter:
         """Return what runs must be of.
@@ -91,18 +92,59 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
     """
     observations, notes = select([observation for run in runs for observation in cells_of(run)], settings.wanted())
     observations, nominal = on_executed_flops(observations)
-    skeleton = Skeleton(settings.model, settings.precision or observations[0].precision)
+    skeleton = Skeleton(settings.model, settings.precision or observations[0].precision, settings.adapter)
     asked = _asked(skeleton, observations[0], settings)
-    name = skeleton.loaded.name
-    way, notes_of_models = pooling(observations, name)
+    way, notes_of_models = pooling(observations, skeleton.loaded.name)
     observations, notes_of_kinds = one_granularity(observations, way.used(observations))
     used = [observation for observation in way.used(observations) if observation.cells]
-    granularity = _granularity(used)
-    works = _with_residual(_work(skeleton, asked, granularity, used))
     every, boards = subjects_on_one_board(observations, settings.mixed)  # by what any model measured on both
     cells = {subject: own for subject, measured in every.items() if (own := way.used(measured))}
-    notes += _board_notes(boards[WHOLE]) if WHOLE in boards else []
-    chosen, left_out = _choose(cells, works, way, settings.mixed)
+    notes += [
+        *(_board_notes(boards[WHOLE]) if WHOLE in boards else []),
+        *nominal,
+        *notes_of_models,
+        *notes_of_kinds,
+    ]
+    return {
+        "model": skeleton.loaded.name,
+        **asdict(asked),
+        **_conditions(used, settings),
+        "modelled": any(run.modelled for run in runs),
+        "from": [_source(observation) for observation in used],
+        "left_out_by": way.by,
+        **_rows(cells, used, skeleton, asked, way, settings.mixed),
+        "notes": [*notes, *invalid_notes(used), *_shortened(asked, settings)],
+    }
+
+
+def _conditions(used: Sequence[Observation], settings: PredictSettings) -> dict[str, Any]:
+    """Return what the cells were measured with."""
+    first = next(iter(used[0].cells.values()))
+    return {
+        "execution": first.execution if "execution" not in settings.mixed else _all(used, "execution"),
+        "board": _all(used, "board"),
+        "meter": first.meter,
+        "flops": "executed" if counts_executed(used) else "nominal",
+    }
+
+
+def _rows(
+    cells: Mapping[str, Sequence[Cell]],
+    used: Sequence[Observation],
+    skeleton: Skeleton,
+    asked: PassShape,
+    way: CellPool,
+    mixed: Sequence[str],
+) -> dict[str, Any]:
+    """Return the whole, the sum, its parts and the groups as their laws predict them, and what has no law.
+
+    Raises:
+        UsageError: nothing has one.
+
+    """
+    granularity = _granularity(used)
+    works = _with_residual(_work(skeleton, asked, granularity, used))
+    chosen, left_out = _choose(cells, works, way, mixed)
     if not set(chosen) - {UNEXPLAINED}:
         raise UsageError(f"nothing can be predicted: {_main_reason(left_out).words}")
     half = _shorter(skeleton, asked, granularity, used) if way.pooled else None
@@ -115,30 +157,12 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
         why_no_sum = reason("parts-without-law", parts=without)
     if why_no_sum:
         left_out["sum-over-parts"] = why_no_sum
-    first = next(iter(used[0].cells.values()))
     return {
-        "model": name,
-        **asdict(asked),
-        "execution": first.execution if "execution" not in settings.mixed else _all(used, "execution"),
-        "board": _all(used, "board"),
-        "meter": first.meter,
-        "flops": "executed" if counts_executed(used) else "nominal",
-        "modelled": any(run.modelled for run in runs),
-        "from": [_source(observation) for observation in used],
-        "left_out_by": way.by,
         "whole": rows.pop(WHOLE, None),
         "sum": None if why_no_sum else sum_row(parts, chosen, works, cells, way.by),
         "parts": _largest_first([row for subject, row in rows.items() if subject in _parts_of(used)]),
         "groups": _largest_first([row for subject, row in rows.items() if subject not in _parts_of(used)]),
         "left_out": left_out,
-        "notes": [
-            *notes,
-            *nominal,
-            *notes_of_models,
-            *notes_of_kinds,
-            *invalid_notes(used),
-            *_shortened(asked, settings),
-        ],
     }
 
 

@@ -32,12 +32,12 @@ def load(settings: RunSettings, devices: Sequence[torch.device] = ()) -> LoadedM
     return load_model(settings.model, settings.loading(precision, devices))
 
 
-def skeleton_of(settings: RunSettings) -> LoadedModel:
-    """Return the run's model without weights; a short name needs no files."""
+def skeleton_of(settings: RunSettings, *, tokenizer: bool = False) -> LoadedModel:
+    """Return the run's model without weights; without its tokenizer, a short name needs no files."""
     return load_skeleton(
         settings.model,
-        torch.device("meta"),
-        tokenizer=False,
+        torch.device("cpu" if tokenizer else "meta"),  # where its inputs go
+        tokenizer=tokenizer,
         trust_remote_code=settings.trust_remote_code,
         adapter=settings.adapter,
     )

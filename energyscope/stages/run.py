@@ -31,7 +31,7 @@ from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
-from energyscope.stages.dry_run import TimeEstimate, estimated_times
+from energyscope.stages.dry_run import estimated_times
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.phases import resolve_phase
 from energyscope.stages.plan_scope import check_plan
@@ -55,6 +55,7 @@ from energyscope.stages.ranks import (
     split_settings,
 )
 from energyscope.stages.registry import STAGES, recover
+from energyscope.stages.sampling_budget import TimeEstimate
 
 METERED = ("load", *(stage.name for stage in STAGES if stage.metered))
 OnOpen = Callable[[Path, Mapping[str, Sequence[TimeEstimate]]], None]

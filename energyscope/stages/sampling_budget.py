@@ -19,6 +19,7 @@ OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
 TICKS_S = 0.04  # and, where a sensor is read, its last tick: 0.54 s a window of 0.42 s, on an H200, all in all
 LONGER_MODEL = 8.0  # times the usual window, where the host sets the pace; half of it in a brief session
 IN_TURN_S = 0.1  # in each of the first passes, for timing a component in turn with the model
+TYPICAL_WINDOW_S = {"cuda": 0.42, "cpu": 0.15}
 MEASURED_BUDGET_S = 6.0
 MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
 REPEATED_SHARE = 0.08  # of all windows are taken again at most
@@ -118,3 +119,25 @@ def replay_time(
     limit = sampling_budget.limit(meter_window_s, modelled=modelled)
     windows_most = limit * len(plan) + 1
     return ReplayTime(windows, windows_most, least_s, seconds(windows_most, limit) + host_paced_s(limit + 1))
+
+
+class TimeEstimate(NamedTuple):
+    """How long (s) a phase or ``part`` of a stage takes where targets are precise at once, or all need more.
+
+    Both are None of what nobody knows before it begins. ``steps_most`` are its steps in the second case, retaken
+    windows included (0: not known).
+    """
+
+    least_s: float | None
+    most_s: float | None
+    steps_most: int = 0
+    part: str = ""
+
+    @classmethod
+    def of_replays(
+        cls, time: ReplayTime, *, modelled: bool, before_s: float = 0.0, part: str = ""
+    ) -> TimeEstimate:
+        """Return the time of a session that begins ``before_s`` later, with windows that are taken again."""
+        most = time.windows_most + most_retaken(time.windows_most, modelled=modelled)
+        most_s = time.most_s * most / time.windows_most
+        return cls(before_s + time.least_s, before_s + most_s, most, part)

@@ -43,6 +43,7 @@ def prepare(  # noqa: PLR0913  each is an option of the command line
     text_column: str = "text",
     label_column: str = "label",
     trust_remote_code: bool = False,
+    adapter: str | None = None,
 ) -> PreparedSet:
     """Tokenize evaluation data as `load_evaluation` does, and save them in the folder ``output``.
 
@@ -57,7 +58,9 @@ def prepare(  # noqa: PLR0913  each is an option of the command line
     if size not in SIZES:
         raise UsageError(f"--size {size!r} is not known{did_you_mean(size, list(SIZES))}")
     check_free(output)
-    loaded = load_skeleton(model, torch.device("cpu"), tokenizer=True, trust_remote_code=trust_remote_code)
+    loaded = load_skeleton(
+        model, torch.device("cpu"), tokenizer=True, trust_remote_code=trust_remote_code, adapter=adapter
+    )
     evaluation = load_evaluation(
         loaded,
         data=data,

@@ -227,7 +227,15 @@ def test_models_lists_names_and_adapters(tmp_path, command):
     """`models` names the bundled models, the short names and the adapters."""
     listed = json.loads(command("models", "--json", cwd=tmp_path).stdout)
     names = {entry["name"] for entry in listed["models"]}
-    assert {"tiny-gpt2", "tiny-distilbert", "tiny-llama", "gpt2", "distilbert", "llama-3.3-70b"} <= names
+    assert {
+        "tiny-gpt2",
+        "tiny-distilbert",
+        "tiny-llama",
+        "gpt2",
+        "distilbert",
+        "llama-3.3-70b",
+        "opt-125m",
+    } <= names
     assert {entry["name"] for entry in listed["adapters"]} >= {"distilbert", "gpt2", "llama"}
 
 

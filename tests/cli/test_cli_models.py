@@ -40,6 +40,16 @@ def test_explain_as_json(tmp_path, command, mistral):
     assert parts["model.layers.{layer}.mlp.down_proj"] == "mlp.down"
 
 
+def test_explain_a_short_name_without_an_adapter(tmp_path, command):
+    """GIVEN a short name that no adapter serves THEN its true shape is explained without its files."""
+    document = json.loads(command("models", "--explain", "opt-125m", "--json", cwd=tmp_path).stdout)
+    assert (document["adapter"], document["class"], document["parameters"]) == (
+        "auto",
+        "OPTForCausalLM",
+        125_239_296,
+    )
+
+
 def test_explain_says_which_adapter_a_run_uses(tmp_path, command):
     """GIVEN a model with an adapter THEN what auto finds is shown, and that a run does not use it."""
     assert "a run uses the adapter 'gpt2'" in " ".join(

@@ -14,7 +14,7 @@ from energyscope.cli import prepare
 
 OPTIONS = {
     "--size", "--output", "--data", "--sequence-length", "--stride", "--text-column", "--label-column",
-    "--trust-remote-code", "--json",
+    "--trust-remote-code", "--adapter", "--json",
 }  # fmt: skip
 
 
@@ -32,6 +32,15 @@ def test_the_options_are_these():
     options = {option for parameter in typer.main.get_command(app).params for option in parameter.opts}
     own = {option for option in options if option.startswith("--") and "completion" not in option}
     assert own == OPTIONS
+
+
+def test_another_adapter_is_the_one_that_is_named(call, tmp_path):
+    """GIVEN --adapter THEN it serves the model, or one line says what it serves instead."""
+    done = call("tiny-gpt2", "--size", "small", "--output", tmp_path / "set", "--adapter", "auto")
+    assert done.exit_code == 0, done.output
+    wrong = call("tiny-gpt2", "--output", tmp_path / "other", "--adapter", "llama")
+    assert "--adapter llama serves llama" in wrong.output
+    assert not (tmp_path / "other").exists()
 
 
 def test_what_was_prepared_is_told(call, tmp_path):

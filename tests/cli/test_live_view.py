@@ -114,7 +114,7 @@ def test_what_was_foreseen_is_shown_of_stages_and_run():
     state = State("a run", ("load", "benchmark", "profile", "ablate"), 0.0)
     state.step("load", "gpt2", 0, 1, 0.0)
     assert state.picture(1.0).left == TimeLeft(None, ["benchmark", "profile", "ablate"])
-    tell(state, {"profile": [[40.0, 90.0, 100]]}, 2.0)
+    tell(state, {"profile": [[40.0, 90.0, 100, ""]]}, 2.0)
     state.step("benchmark", "fp32", 0, 10, 2.0)
     state.step("benchmark", "fp32", 5, 10, 7.0)
     picture = state.picture(7.0)
@@ -144,7 +144,7 @@ def test_a_stage_that_the_plan_skips_does_not_wait(tmp_path):
 def test_the_moment_of_a_stage_is_told_where_several_were_foreseen():
     """GIVEN a profile of two phases THEN steps that begin anew are of the second; other stages have one."""
     state = State("a run", ("profile", "ablate"), 0.0)
-    tell(state, {"profile": [[40.0, 90.0, 100]] * 2}, 0.0)
+    tell(state, {"profile": [[40.0, 90.0, 100, ""]] * 2}, 0.0)
     seen = []
     for stage, done in (("profile", 0), ("profile", 60), ("profile", 0), ("profile", 0), ("ablate", 0)):
         state.step(stage, "h.0", done, 100, 1.0)

@@ -42,6 +42,14 @@ def test_a_table_says_what_is_predicted(root):
     assert "MODELLED" not in done.output
 
 
+def test_another_adapter_is_the_one_that_is_named(root):
+    """GIVEN --adapter THEN it serves the predicted model, or one line says what it serves instead."""
+    assert predict(root, "--sequence-length", "96", "--adapter", "gpt2").exit_code == 0
+    wrong = predict(root, "--sequence-length", "96", "--adapter", "llama")
+    assert wrong.exit_code == 2
+    assert "--adapter llama serves llama" in wrong.output
+
+
 def test_json_is_the_document(root):
     """`--json` prints one JSON object with the parts and the error beside each."""
     prediction = json.loads(predict(root, "--sequence-length", "96", "--json").output)

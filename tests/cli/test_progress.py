@@ -42,7 +42,7 @@ def test_a_long_stage_is_heard_of_again(monkeypatch):
 def test_a_long_stage_says_which_of_its_moments_it_measures(monkeypatch):
     """GIVEN a profile of two phases, THEN the first one's time leads to the next."""
     monkeypatch.setattr(module, "PLAIN_EVERY_S", 0.0)
-    estimate = {"profile": [(40.0, 90.0, 100)] * 2}
+    estimate = {"profile": [(40.0, 90.0, 100, "")] * 2}
     steps = [*STEPS, ("profile", "h.0", 0, 120), ("profile", "h.1", 60, 120)]
     printed = lines(steps=steps, stages=("load", "profile"), estimate=estimate)
     assert "profile: 1 of 2, 60/120, about 0 s to the next (h.1.mlp)" in printed[2]
@@ -55,7 +55,7 @@ def test_what_is_left_of_the_run_stands_behind_a_stage():
     printed = lines(
         steps=steps,
         stages=("load", "benchmark", "profile", "ablate", "report"),
-        estimate={"profile": [(40.0, 90.0, 100)]},
+        estimate={"profile": [(40.0, 90.0, 100, "")]},
     )
     later = "the run: about 0:40 to 1:30 left, not counting benchmark, ablate, report"
     assert printed == [f"benchmark: fp32: loading; {later}", "ablate: 4 steps"]
@@ -63,7 +63,9 @@ def test_what_is_left_of_the_run_stands_behind_a_stage():
 
 def test_a_step_that_belongs_to_no_stage_says_nothing_of_the_run():
     """GIVEN a step of the sensor, which is none of the named stages, THEN its line is its own alone."""
-    assert lines(steps=[("sensor", "idle", 0, 1)], estimate={"profile": [(40.0, 90.0, 100)]}) == ["sensor: idle"]
+    assert lines(steps=[("sensor", "idle", 0, 1)], estimate={"profile": [(40.0, 90.0, 100, "")]}) == [
+        "sensor: idle"
+    ]
 
 
 def test_quiet_says_nothing():

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.cli.time_left import StageProgress, estimate_of, is_skipped, left_of_run
+from energyscope.cli.time_left import StageProgress, estimate_of, is_skipped, left_of_run, phase_of
 from energyscope.reporting.terminal_live import TimeLeft, TimeRange
 
-FORESEEN = {"generate": [(12.0, 12.0, 0)], "profile": [(40.0, 90.0, 100)], "alternatives": [(0.0, 20.0, 0)]}
+FORESEEN = {
+    "generate": [(12.0, 12.0, 0, "")],
+    "profile": [(40.0, 90.0, 100, "")],
+    "alternatives": [(0.0, 20.0, 0, "")],
+}
 LATER = ["generate", "profile", "alternatives", "ablate", "report"]
 
 
-def paced(*steps: tuple[int, int, float], begun_s: float = 0.0) -> StageProgress:
+PLAN = [
+    (20.0, 30.0, 60, "prices"), (0.0, 10.0, 9, "everywhere"), (20.0, 30.0, 60, "prices"),
+    (0.0, 10.0, 9, "everywhere"), (None, None, 48, "sensitivity"), (5.0, 8.0, 12, "verification"),
+]  # fmt: skip
+
+
+def paced(*steps: tuple[int, int, float] | tuple[int, int, float, str], begun_s: float = 0.0) -> StageProgress:
     pace = StageProgress(begun_s)
-    for done, total, now_s in steps:
-        pace.step(done, total, now_s)
+    for step in steps:
+        pace.step(*step)
     return pace
 
 
@@ -65,7 +75,7 @@ def test_a_stage_that_may_take_more_steps_has_a_range() -> None:
 
 def test_later_moments_of_the_running_stage_are_to_come() -> None:
     """GIVEN a prefill at its pace, and a step planned after it, THEN both are left; in the step, itself alone."""
-    estimates = {"profile": [(40.0, 40.0, 0), (70.0, 80.0, 0)]}
+    estimates = {"profile": [(40.0, 40.0, 0, ""), (70.0, 80.0, 0, "")]}
     pace = paced((0, 10, 0.0), (5, 10, 5.0))
     assert left_of_run("profile", pace, [], estimates, 5.0) == TimeLeft(TimeRange(75.0, 85.0), [])
     pace.step(0, 10, 20.0)
@@ -98,3 +108,43 @@ def test_a_sweep_has_its_own_time_and_no_other() -> None:
 def test_what_comes_after_the_last_step_has_no_pace() -> None:
     """GIVEN all steps behind, THEN how long the stage's end takes is not known, and not 0."""
     assert paced((0, 10, 0.0), (10, 10, 10.0)).left(10.0) is None
+
+
+def test_what_prepares_a_step_is_in_no_pace() -> None:
+    """GIVEN 15 s of set-up and preheating before 70 windows of 0.5 s, THEN 69 such windows are left."""
+    pace = paced((0, 1, 0.0), (0, 1, 5.0), (0, 70, 10.0), (0, 70, 15.0), (1, 70, 15.5))
+    assert pace.left(15.5) == 34.5
+    assert pace.spent(15.5) == 15.5
+    pace.step(2, 70, 16.0)
+    assert pace.left(16.0) == 34.0
+
+
+def test_parts_that_come_again_are_told_apart() -> None:
+    """GIVEN prices of two workloads, THEN each has the later parts left, and the judging is named."""
+    pace = paced((0, 60, 0.0, "prices"))
+    everything = TimeLeft(TimeRange(45.0, 88.0), ["plan: sensitivity", "report"])
+    assert left_of_run("plan", pace, ["report"], {"plan": PLAN}, 0.0) == everything
+    pace.step(0, 60, 20.0, "prices")  # of the second workload: no precision saved anything for the first
+    pace.step(0, 60, 20.0, "prices")
+    assert phase_of("plan", pace, {"plan": PLAN}) == (1, 6)
+    pace.step(30, 60, 50.0, "prices")
+    assert left_of_run("plan", pace, [], {"plan": PLAN}, 50.0) == TimeLeft(
+        TimeRange(30.0 + 25.0, 30.0 + 58.0), ["plan: sensitivity"]
+    )
+    pace.step(0, 60, 90.0, "prices")
+    assert phase_of("plan", pace, {"plan": PLAN}) == (3, 6)
+    assert left_of_run("plan", pace, [], {"plan": PLAN}, 90.0) == TimeLeft(
+        TimeRange(25.0, 48.0), ["plan: sensitivity"]
+    )
+
+
+def test_a_part_that_nobody_could_estimate_has_its_own_pace() -> None:
+    """GIVEN a judging without a finished step, THEN it is named as not counted; with one, it has its pace."""
+    pace = paced((0, 60, 0.0, "prices"), (0, 48, 20.0, "sensitivity"))
+    assert left_of_run("plan", pace, [], {"plan": PLAN}, 25.0) == TimeLeft(
+        TimeRange(5.0, 8.0), ["plan: sensitivity"]
+    )
+    pace.step(8, 48, 28.0, "sensitivity")
+    assert left_of_run("plan", pace, [], {"plan": PLAN}, 28.0) == TimeLeft(TimeRange(45.0, 48.0), [])
+    pace.step(0, 1, 70.0, "export")  # that no estimate has
+    assert phase_of("plan", pace, {"plan": PLAN}) == (6, 6)

@@ -8,9 +8,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+import transformers
 from commands import Command
+
+from energyscope.adapter_checks import checkpoint_problems
 
 README = Path(__file__).parents[2] / "adapters" / "README.md"
 NAMED_BLOCK = re.compile(r"^`([\w.]+)`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -43,8 +48,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random Qwen3 in a local folder."""
-    import transformers
-
     folder = tmp_path_factory.mktemp("models") / "tiny-qwen3"
     transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**TINY)).save_pretrained(folder)
     return folder
@@ -74,7 +77,7 @@ def test_readme_adapter_is_found_and_valid(installed: Path, tmp_path: Path) -> N
         from energyscope.adapter_registry import load_adapter
         from energyscope.components import component_tree
         adapter = load_adapter("qwen3")
-        shape = dict(adapter.checkpoints["qwen3-0.6b"].configuration)
+        shape = dict(adapter.checkpoints["qwen3-14b"].configuration)
         with torch.device("meta"):
             model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**shape))
         tree = component_tree(model, adapter, "fine")
@@ -84,7 +87,7 @@ def test_readme_adapter_is_found_and_valid(installed: Path, tmp_path: Path) -> N
     """
     done = python(code, path=installed, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [596_049_920, True]
+    assert json.loads(done.stdout) == [14_768_307_200, True]
 
 
 def test_models_lists_the_adapter(installed: Path, tmp_path: Path) -> None:
@@ -92,8 +95,36 @@ def test_models_lists_the_adapter(installed: Path, tmp_path: Path) -> None:
     done = python(MAIN, "models", "--json", path=installed, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     listed = json.loads(done.stdout)
-    assert "qwen3-0.6b" in {model["name"] for model in listed["models"]}
+    assert "qwen3-14b" in {model["name"] for model in listed["models"]}
     assert {"qwen3", "gpt2"} <= {adapter["name"] for adapter in listed["adapters"]}
+
+
+def test_it_serves_our_short_names_of_its_family(installed: Path, tmp_path: Path) -> None:
+    """GIVEN a short name of ours without an adapter THEN the package's adapter serves it, structure no longer."""
+    code = """if True:
+        import torch
+        from energyscope.loading.files import model_files
+        from energyscope.loading.options import LoadOptions
+        from energyscope.loading.sources import find_model
+        options = LoadOptions(device=torch.device("cpu"), weights="random")
+        with model_files(find_model("qwen3-0.6b"), options) as files:
+            print(files.adapter.name, files.config.num_hidden_layers)
+    """
+    done = python(code, path=installed, folder=tmp_path)
+    assert (done.returncode, done.stdout.split()) == (0, ["qwen3", "28"]), done.stderr
+
+
+def test_the_readmes_short_name_has_its_true_shape() -> None:
+    """GIVEN the README's table of models THEN it has no problem, and builds the size that its name says."""
+    (block,) = re.findall(r"^```python\n(from [^`]*?^MODELS = [^`]*)^```", README.read_text(), re.MULTILINE)
+    values: dict[str, Any] = {}
+    exec(block, values)  # noqa: S102
+    (checkpoint,) = values["MODELS"].values()
+    assert list(checkpoint_problems(values["MODELS"])) == []
+    config = transformers.AutoConfig.for_model(checkpoint.model_type, **checkpoint.configuration)
+    with torch.device("meta"):
+        model = getattr(transformers, checkpoint.architecture)(config)
+    assert sum(weight.numel() for weight in model.parameters()) == 1_484_916_736
 
 
 @pytest.mark.slow

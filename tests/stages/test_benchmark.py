@@ -313,6 +313,18 @@ def test_asked_for_by_name_and_impossible_is_refused_but_auto_goes_on(monkeypatc
         chosen_precisions(("fp32", "int8"), CPU)
 
 
+def test_auto_tries_this_tools_int8_kernels_on_a_gpu(monkeypatch):
+    """GIVEN a GPU THEN auto has W8A8 and W8A16 where their kernels run, and the reason of one that does not."""
+    monkeypatch.setattr(
+        "energyscope.loading.variants.unsupported",
+        lambda name, device: "no kernel for w8a16" if name == "w8a16" else None,
+    )
+    names, skipped = chosen_precisions(("auto",), torch.device("cuda", 0))
+    assert names == ["fp32", "fp16", "bf16", "fp16-autocast", "int8", "w8a8", "nf4"]
+    assert skipped == [{"precision": "w8a16", "reason": "no kernel for w8a16"}]
+    assert not {"w8a8", "w8a16"} & set(chosen_precisions(("auto",), CPU)[0])
+
+
 def test_an_unknown_precision_is_refused_before_anything_is_loaded(tmp_path):
     """A typing error costs no loading, and leaves no run behind."""
     with pytest.raises(UsageError, match="fp31"):

@@ -164,6 +164,12 @@ def test_a_plan_of_precisions_is_previewed(model, tmp_path):
     assert (two.workloads, two.changes) == (("prefill:1", "decode:8"), one.changes)
     assert 0 < two.seconds < two.seconds_most
     assert (two.seconds, two.seconds_most) == pytest.approx((2 * one.seconds, 2 * one.seconds_most))
+    assert (two.windows, two.windows_most) == (2 * one.windows, 2 * one.windows_most)
+    assert one.windows == (1 + 5 * (1 + 3 * one.families)) + (1 + 7 * 2)  # of prices, and of one verified choice
+    assert one.choices == (2 + 3 + 3) + (4 + 2 + 4)
+    assert one.levers_seconds_most > 0
+    without = plan(model, tmp_path, **asked, levers=False).plan
+    assert (without.levers_seconds_most, without.seconds_most) == (0, one.seconds_most)
     assert plan(model, tmp_path, stages=("profile",)).plan is None
 
 

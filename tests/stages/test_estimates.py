@@ -14,7 +14,8 @@ from energyscope.errors import ModelError
 from energyscope.settings.run import RunSettings
 from energyscope.stages import dry_run as preview_module
 from energyscope.stages import run as module
-from energyscope.stages.dry_run import TimeEstimate, estimated_times, preview
+from energyscope.stages.dry_run import estimated_times, preview
+from energyscope.stages.sampling_budget import TimeEstimate
 
 SMALL = {"device": "cpu", "granularity": "coarse", "sequence_length": 8, "window_s": 0.02, "max_examples": 4}
 Told = Mapping[str, Sequence[TimeEstimate]]

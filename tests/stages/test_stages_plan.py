@@ -25,10 +25,18 @@ from energyscope.workloads.evaluation import halves
 SHORT = {"passes": 2, "window_s": 0.02, "stages": ("plan",), "max_examples": 60, "meter": "modelled"}
 
 
+STEPS, ESTIMATES = [], {}  # of the run below: what its stages reported, and what was estimated before them
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    root = tmp_path_factory.mktemp("runs")
-    return energyscope.run("tiny-gpt2", **SHORT, budget="perplexity +2%", name="plan", root=root)
+    def step(stage, label, done, total):
+        STEPS.append((stage, label, done, total))
+
+    return energyscope.run(
+        "tiny-gpt2", **SHORT, budget="perplexity +2%", name="plan", root=tmp_path_factory.mktemp("runs"),
+        progress=step, on_open=lambda _, estimates: ESTIMATES.update(estimates),
+    )  # fmt: skip
 
 
 def first(run):
@@ -63,6 +71,19 @@ def test_everything_that_a_plan_needs_is_journalled(run):
     names = [tried.name for tried in record.tried]
     assert names[:4] == ["all bf16", "all int8", "all int4", "MLP to 8 bits"]
     assert {"random 1", "random 2", "random 3"} <= set(names)
+
+
+def test_a_plan_has_the_steps_that_were_estimated(run):
+    """GIVEN the estimate of a run THEN its parts are those that report, in their order, with as many windows."""
+    parts = list(dict.fromkeys(stage.removeprefix("plan: ") for stage, *_ in STEPS if stage.startswith("plan: ")))
+    estimated = {time.part: time for time in ESTIMATES["plan"]}
+    assert [part for part in parts if part in estimated] == [part for part in estimated if part in parts]
+    assert set(parts) - set(estimated) == {"predictions"}
+    firsts = {stage: total for stage, label, _, total in reversed(STEPS) if label == "preheating"}
+    assert firsts["plan: prices"] == 1 + 2 * (1 + 4 * 4) < estimated["prices"].steps_most  # with repeated ones
+    assert firsts["plan: verification"] <= estimated["verification"].steps_most
+    assert ("plan: sensitivity", estimated["sensitivity"].steps_most) in {(step[0], step[3]) for step in STEPS}
+    assert run.document["stages"]["plan"]["state"] == "done"
 
 
 def test_the_document_is_what_the_journal_says(run):
