@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from energyscope.components import ComponentTree
 from energyscope.failures import first_line
 from energyscope.functions import routed
+from energyscope.model_inputs import model_inputs
 
 _TOKENS = 8
 _ATEN = torch.ops.aten
@@ -25,10 +27,14 @@ _ATEN = torch.ops.aten
 
 @dataclass(frozen=True)
 class Calls:
-    """The components that a forward pass called. ``failure`` says why it ended early, if it did."""
+    """The components that a forward pass called, in that order. ``failure`` says why it ended early, if it did."""
 
-    names: frozenset[str]
+    order: tuple[str, ...]
     failure: str | None
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(self.order)
 
 
 class _Answers(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -59,25 +65,29 @@ def called_components(tree: ComponentTree) -> Calls:
 
 def _forward(tree: ComponentTree, *, use_cache: bool) -> Calls:
     model: Any = tree.root.module
-    arguments: dict[str, Any] = {"input_ids": torch.ones(1, _TOKENS, dtype=torch.long, device="meta")}
+    dtype = next((weight.dtype for weight in model.parameters() if weight.is_floating_point()), torch.float)
+    arguments: dict[str, Any] = {
+        item.name: torch.ones(item.shape, dtype=dtype if item.content == "features" else torch.long, device="meta")
+        for item in model_inputs(model, 1, _TOKENS)
+    }
     parameters = inspect.signature(model.forward).parameters
     if "use_cache" in parameters or any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
         arguments["use_cache"] = use_cache
-    names: set[str] = set()
+    names: dict[str, None] = {}  # in order
     with _noted(tree, names), torch.no_grad(), torch.device("meta"), _Answers():  # type: ignore[no-untyped-call]
         try:
             model(**arguments)
         except Exception as error:  # noqa: BLE001  (a model's own code may raise anything)
-            return Calls(frozenset(names), first_line(error))
-    return Calls(frozenset(names), None)
+            return Calls(tuple(names), first_line(error))
+    return Calls(tuple(names), None)
 
 
 @contextmanager
-def _noted(tree: ComponentTree, names: set[str]) -> Iterator[None]:
+def _noted(tree: ComponentTree, names: dict[str, None]) -> Iterator[None]:
     with ExitStack() as stack:
         for component in tree.components[1:]:
             name = component.name
-            hook = component.module.register_forward_pre_hook(lambda *_, name=name: names.add(name))
+            hook = component.module.register_forward_pre_hook(lambda *_, name=name: names.update({name: None}))
             stack.callback(hook.remove)
         stack.enter_context(routed(component.module for component in tree))
         yield

@@ -51,6 +51,10 @@ def _words(module: nn.Module) -> Iterator[str]:
         yield "convolution" if _is_convolution(module) else "bank"
     elif _is_convolution(module):
         yield "convolution"
+    if _is_convolution(module) and tuple(module.stride) == tuple(module.kernel_size) != (1,) * len(module.stride):
+        yield "tiling"  # each patch of an image by itself
+    if not is_leaf and _is_convolutional(module):
+        yield "convolutional"
     if isinstance(module, nn.Embedding):
         yield "embedding"
     yield from _linear_words(module)
@@ -58,6 +62,11 @@ def _words(module: nn.Module) -> Iterator[str]:
 
 def _is_convolution(module: nn.Module) -> bool:
     return isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d)
+
+
+def _is_convolutional(module: nn.Module) -> bool:
+    matrices = [child for child in module.modules() if any(parameter.dim() > 1 for parameter in own(child))]
+    return bool(matrices) and all(map(_is_convolution, matrices))
 
 
 def _linear_words(module: nn.Module) -> Iterator[str]:
