@@ -4,10 +4,10 @@
         [--only MODEL_TYPE,...] [--verbose]
 
 Each is built from its default configuration on the meta device. Counted are those in which 99 % of the parameters
-lie in parts of a known kind (``blocks`` of a layer, and ``leaves``, the finest granularity), and those of which one
-forward pass calls 99 % of the components: of all (``called``), and of those that the task's inputs lead to
-(``reached``: without towers for images or sound in a pass on text, and attention to an encoder that is not there).
-Those that miss a bar are listed with what is missing.
+lie in parts of a known kind (``blocks`` of a layer, and ``leaves``, the finest granularity), and those of which
+one forward pass calls 99 % of the components: of all (``called``), and of those that the task's inputs lead to
+(``reached``: without towers for images or sound in a pass on text, and attention to a missing encoder). Those that
+miss a bar are listed with what is missing; ``beyond`` is the share of components that are not within reach.
 """
 
 from __future__ import annotations

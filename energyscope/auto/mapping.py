@@ -37,7 +37,7 @@ class StructureMap:
 
     @cached_property
     def layers(self) -> str | tuple[str, ...]:
-        """The path of the stack of layers, or the paths of all that the pass calls, in the order of their calls."""
+        """The path of the stack of layers, or of all that the pass calls, in the order of their calls."""
         first = {name: place for place, name in reversed(list(enumerate(self.calls.order)))}
         calls = {
             stack: min((first[name] for name in first if name.startswith(f"{stack}.")), default=None)

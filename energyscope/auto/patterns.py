@@ -64,7 +64,9 @@ _SHAPES = {
 _NORM = r"Norm(Gated)?$|LayerNorm|RMSNorm"
 _ACTIVATION = r"(?i)(gelu|silu|relu|swish|mish|sigmoid|tanh|activation|glu)"
 _ATTENTION = r"Attention|Attn|MLA$|SelfAtt"
-_MIXER = r"Mixer|Mamba|DeltaNet|Delta(Attention)?$|Recurrent|ShortConv|SSM|Rwkv|LightningAttention|LSTM|Modulation$"
+_MIXER = (
+    r"Mixer|Mamba|DeltaNet|Delta(Attention)?$|Recurrent|ShortConv|SSM|Rwkv|LightningAttention|LSTM|Modulation$"
+)
 _MLP = r"MLP|Mlp|FeedForward|FFN|Intermediate|DenseRelu|DenseAct|DenseGated|MoE|Moe|Expert"
 # attention to the states of an encoder; rules for what is inside it are those of attention
 CROSS = re.compile(r"cross_?att|enc(oder)?_?(dec_?)?att|encdecatt", re.IGNORECASE)
@@ -86,7 +88,7 @@ RULES: tuple[Rule, ...] = (
     Rule("classifier", "outside", r"Classification(Head|Model)",
          r"^(classifier|score|classification_head|logits_proj|out_proj)$", shape="weighted"),
     Rule("lm_head", "outside", r"(LM|MLM|Prediction|PreTraining)s?(Layer|Head)s?$",
-         r"^(lm_head|cls|generator_predictions)$", below=HEAD),
+         r"^(lm_head|cls|generator_predictions|output_projection)$", below=HEAD),
     Rule("lm_head", "head", shape="linear"),
     Rule(TRANSPARENT, "head", shape="container", below=HEAD),
     Rule("patch_embedding", "outside embedding", _PATCHES, r"^patch_embed\w*$", shape="weighted", below=EMBEDDING),
@@ -99,6 +101,7 @@ RULES: tuple[Rule, ...] = (
     Rule("convolution", "outside embedding layer", shape="convolutional", below=CONVOLUTION),
     Rule(TRANSPARENT, "convolution", shape="container", below=CONVOLUTION),
     Rule("embedding", "embedding", shape="linear"),
+    Rule(TRANSPARENT, "embedding", shape="container", below=EMBEDDING),
     Rule("embedding", "outside", "", r"^(embeddings_project|embedding_hidden_mapping_in|project_in)$", "linear"),
     Rule("embedding", "outside layer", "", r"^per_layer_\w*projection$", "linear"),  # of a layer's own embedding
     # a layer's blocks
@@ -108,7 +111,8 @@ RULES: tuple[Rule, ...] = (
     Rule("mlp", "layer", _MLP, r"mlp|^ffn?\w*$|feed_?forward|intermediate|moe", "container", MLP),
     Rule(TRANSPARENT, "layer", r"Output$", shape="container", below=MLP),
     Rule("mlp.up", "layer", "", r"^(fc1|fc_in|pwconv1|lin(ear)?1|dense_h_to_4h|up_proj|ffn)$", shape="linear"),
-    Rule("mlp.down", "layer", "", r"^(fc2|fc_out|pwconv2|lin(ear)?2|dense_4h_to_h|down_proj|ffn_output)$", shape="linear"),
+    Rule("mlp.down", "layer", "", r"^(fc2|fc_out|pwconv2|lin(ear)?2|dense_4h_to_h|down_proj|ffn_output)$",
+         "linear"),
     Rule("mlp.gate", "layer", "", r"^gate_proj$|_gate$", shape="linear"),
     Rule("convolution", "layer", r"Conv", shape="weighted", below=CONVOLUTION),
     # inside an attention
@@ -117,16 +121,17 @@ RULES: tuple[Rule, ...] = (
     Rule("attention.key", "attention", "", _K, shape="linear"),
     Rule("attention.value", "attention", "", _V, shape="linear"),
     Rule("attention.output", "attention", "", _OUTPUT, shape="linear"),
-    Rule("attention.output", "attention", "", r"^(gate|gate_proj)$", shape="linear"),  # multiplies what attention gives
+    Rule("attention.output", "attention", "", r"^(gate|g_proj|gate_proj)$", "linear"),  # of what it returns
     Rule("embedding", "attention", "", r"relative|rel_pos|pos_\w*(bias|embed)", shape="weighted"),
     Rule(TRANSPARENT, "attention", shape="container", below=ATTENTION),
     # inside an MLP, or a mixture of experts
     Rule("router", "mlp", r"Router|TopK|Gating|Gate$", r"^(router|gate|wg)$", shape="weighted"),
     Rule("experts", "mlp", shape="bank"),
     Rule("mlp", "mlp", _MLP, r"shared_(expert|mlp)", shape="container", below=MLP),
-    Rule("mlp.up", "mlp", "", r"^(up_proj|fc1|dense_?1|c_fc|lin1|dense_h_to_4h|fc_in|w3|gate_up_proj|wi)$", shape="linear"),
+    Rule("mlp.up", "mlp", "", r"^(up_proj|fc1|dense_?1|c_fc|lin1|dense_h_to_4h|fc_in|w3|gate_up_proj|wi)$",
+         "linear"),
     Rule("mlp.gate", "mlp", "", r"^(gate_proj|proj_up_gate|linear_fc1_gate)$", shape="linear"),
-    Rule("mlp.down", "mlp", "", r"^(down_proj|fc2|dense_?2|lin2|dense_4h_to_h|fc_out|w2|c_proj|wo)$", shape="linear"),
+    Rule("mlp.down", "mlp", "", r"^(down_proj|fc2|dense_?2|lin2|dense_4h_to_h|fc_out|w2|c_proj|wo)$", "linear"),
     Rule("mlp.up", "mlp", shape="widening"),
     Rule("mlp.down", "mlp", shape="narrowing"),
     Rule("mlp.activation", "mlp layer", _ACTIVATION, r"^act(ivation)?(_fn)?$", shape="weightless"),

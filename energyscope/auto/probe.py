@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from energyscope.components import ComponentTree
 from energyscope.failures import first_line
@@ -38,48 +39,72 @@ class Calls:
 
 
 class _Answers(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Answers what has no value on the meta device: a number is one, a search has one hit."""
+    """Answers what has no value on the meta device: a number is one, a search has one hit, a question is true.
+
+    With ``other``, a question is false, and what a search found is a tensor with numbers, on the CPU: such tensors
+    lose them where they meet one without.
+    """
+
+    def __init__(self, *, other: bool = False) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.other = other
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is _ATEN._local_scalar_dense.default and args[0].is_meta:  # noqa: SLF001 - what `.item()` calls
             dtype = args[0].dtype
-            return True if dtype is torch.bool else 1.0 if dtype.is_floating_point else 1
+            return not self.other if dtype is torch.bool else 1.0 if dtype.is_floating_point else 1
         if func is _ATEN.nonzero.default and args[0].is_meta:
-            return torch.zeros(min(1, args[0].numel()), args[0].dim(), dtype=torch.long, device="meta")
+            device = "cpu" if self.other else "meta"
+            return torch.zeros(min(1, args[0].numel()), args[0].dim(), dtype=torch.long, device=device)
+        devices = {item.device.type for item in tree_leaves((args, kwargs)) if isinstance(item, torch.Tensor)}
+        if self.other and devices == {"cpu", "meta"}:
+            args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (args, kwargs))
         return func(*args, **(kwargs or {}))
 
 
 def called_components(tree: ComponentTree) -> Calls:
     """Run the model of a tree on the meta device, with a KV cache where it takes one.
 
-    If that fails, without a cache, and then in FP32, which some code takes for granted.
+    If that fails, without a cache, with other answers, and then in FP32 too, which some code takes for granted.
+    What calls less than the first pass until it failed took a way around, and does not count.
     """
-    first = calls = _forward(tree, use_cache=True)
-    if calls.failure:
-        calls = _forward(tree, use_cache=False)
-    if calls.failure:
-        tree.root.module.float()
-        calls = _forward(tree, use_cache=False)
-    return first if calls.failure else calls
+    first = _forward(tree, use_cache=True)
+    if not first.failure:
+        return first
+    for other_answers, dtype in ((False, None), (True, None), (False, torch.float), (True, torch.float)):
+        if dtype:
+            tree.root.module.to(dtype)
+        calls = _forward(tree, use_cache=False, other_answers=other_answers)
+        if not calls.failure and calls.names >= first.names:
+            return calls
+    return first
 
 
-def _forward(tree: ComponentTree, *, use_cache: bool) -> Calls:
+def _forward(tree: ComponentTree, *, use_cache: bool, other_answers: bool = False) -> Calls:
     model: Any = tree.root.module
-    dtype = next((weight.dtype for weight in model.parameters() if weight.is_floating_point()), torch.float)
-    arguments: dict[str, Any] = {
-        item.name: torch.ones(item.shape, dtype=dtype if item.content == "features" else torch.long, device="meta")
-        for item in model_inputs(model, 1, _TOKENS)
-    }
     parameters = inspect.signature(model.forward).parameters
+    arguments = _arguments(model)
     if "use_cache" in parameters or any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
         arguments["use_cache"] = use_cache
     names: dict[str, None] = {}  # in order
-    with _noted(tree, names), torch.no_grad(), torch.device("meta"), _Answers():  # type: ignore[no-untyped-call]
+    answers = _Answers(other=other_answers)
+    with _noted(tree, names), torch.no_grad(), torch.device("meta"), answers:
         try:
             model(**arguments)
         except Exception as error:  # noqa: BLE001  (a model's own code may raise anything)
             return Calls(tuple(names), first_line(error))
     return Calls(tuple(names), None)
+
+
+def _arguments(model: Any) -> dict[str, Any]:
+    dtypes = (weight.dtype for weight in model.parameters() if weight.is_floating_point())
+    features = next(dtypes, torch.float)
+    return {
+        item.name: torch.ones(
+            item.shape, dtype=features if item.content == "features" else torch.long, device="meta"
+        )
+        for item in model_inputs(model, 1, _TOKENS)
+    }
 
 
 @contextmanager

@@ -1,12 +1,13 @@
-"""Which components a task's inputs do not lead to: towers for other inputs, and attention to an encoder that is not there.
+"""Which components a task's inputs do not lead to: towers for other inputs, and attention to a missing encoder.
 
-    image tower -> projector -\
-    token ids   -> embedding ---> layers -> head        a pass that gets text alone calls the lower row
+image tower -> projector --+
+token ids   -> embedding --+-> layers -> head        a pass that gets text alone calls the lower row
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from energyscope.components import ROOT, Component, ComponentTree
 from energyscope.model_inputs import main_input
@@ -22,7 +23,8 @@ def unreached(tree: ComponentTree, called: Collection[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     if other := _other_inputs(tree):
         found.update(dict.fromkeys(_towers(tree, called), f"for {' and '.join(sorted(other))} input"))
-    if not tree.root.module.config.is_encoder_decoder:
+    model: Any = tree.root.module
+    if not model.config.is_encoder_decoder:
         found.update(dict.fromkeys(_without_encoder(tree, called), "no encoder's states are fed"))
     return found
 
@@ -39,11 +41,11 @@ def _other_inputs(tree: ComponentTree) -> set[str]:
 
 def _towers(tree: ComponentTree, called: Collection[str]) -> Iterator[str]:
     """Yield all outside of what was called, and of the stacks of layers of which one was."""
-    stacks = {_stack(component) for component in tree if component.kind == "layer" and component.name in called}
+    stacks = {component.group for component in tree if component.kind == "layer" and component.name in called}
     for component in tree.components[1:]:
         above = _ancestors(tree, component)
         layer = next((item for item in (component, *above) if item.kind == "layer"), None)
-        is_in_called_stack = layer is not None and _stack(layer) in stacks
+        is_in_called_stack = layer is not None and layer.group in stacks
         if not is_in_called_stack and not any(item.name in called for item in (component, *above)):
             yield component.name
 
@@ -61,12 +63,11 @@ def _without_encoder(tree: ComponentTree, called: Collection[str]) -> Iterator[s
     for component in tree.components[1:]:
         if component.name in called:
             continue
-        above = _ancestors(tree, component)
-        if any(item.kind == "cross_attention" for item in (component, *above)):
-            yield component.name
-        elif component.name in crossed or any(item.name in crossed - set(called) for item in above):
-            yield component.name
-        elif component.kind == "norm" and component.parent in crossed:
+        with_above = (component, *_ancestors(tree, component))
+        is_norm_beside = component.kind == "norm" and component.parent in crossed
+        if is_norm_beside or any(
+            item.kind == "cross_attention" or item.name in crossed - set(called) for item in with_above
+        ):
             yield component.name
 
 
@@ -76,7 +77,3 @@ def _ancestors(tree: ComponentTree, component: Component) -> list[Component]:
         component = tree[component.parent]
         above.append(component)
     return above
-
-
-def _stack(layer: Component) -> str:
-    return layer.group

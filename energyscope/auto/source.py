@@ -57,7 +57,7 @@ def _part(part: Part, layer: str | None) -> str:
     elif layer and part.path.startswith(f"{layer}."):
         path = f'f"{{LAYER}}{part.path.removeprefix(layer)}"'
     optional = ", optional=True" if part.optional else ""
-    function = f", function={_FUNCTIONS[part.function]}" if part.function else ""
+    function = f", function={_FUNCTIONS.get(part.function) or _quoted(part.function)}" if part.function else ""
     return f"Part({_quoted(part.kind)}, {path}, {_quoted(part.granularity)}{optional}{function})"
 
 

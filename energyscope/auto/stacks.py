@@ -25,7 +25,7 @@ def find_stacks(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def numbered_stacks(stacks: Mapping[str, nn.Module]) -> tuple[str, ...]:
-    """Return the stacks whose layers are numbered through: of lists side by side, as long as each other, the first.
+    """Return the stacks whose layers are numbered through: of lists side by side with as many layers, the first.
 
     XLM keeps the attentions of all layers in one list, and the MLPs in the next.
     """
@@ -42,7 +42,7 @@ def _within(path: str, stacks: Iterable[str]) -> bool:
 def _holds_blocks(stack: nn.Module) -> bool:
     """Whether a list holds modules with modules, which are not just embeddings (of each stage: PVT)."""
     blocks = [child for child in stack.children() if "container" in shapes(child)]
-    return any("Embedding" not in type(block).__name__ for block in blocks)
+    return any(not type(block).__name__.endswith(("Embedding", "Embeddings")) for block in blocks)
 
 
 def _blocks_of(path: str, stack: nn.Module) -> dict[str, nn.Module]:

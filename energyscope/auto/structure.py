@@ -14,8 +14,6 @@ path has one kind in all of them, or is ``other``.
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +22,7 @@ from torch import nn
 
 from energyscope.adapters import CACHE_UPDATE, SDPA, Part
 from energyscope.auto import patterns
+from energyscope.auto.kernels import mixer_functions
 from energyscope.auto.patterns import (
     ATTENTION,
     CROSS,
@@ -38,6 +37,7 @@ from energyscope.auto.patterns import (
 )
 from energyscope.auto.shapes import own, shapes, weights
 from energyscope.auto.stacks import find_stacks, numbered_stacks
+from energyscope.auto.wrappers import holds_wrappers, is_layer, is_norm, is_wrapper
 from energyscope.errors import ModelError
 
 OTHER = "other"
@@ -93,6 +93,7 @@ class _Finder:
         }
         self.matches: dict[str, _Match] = {}
         self.kinds: dict[str, list[str]] = {}  # of each path, in any layer
+        self.functions: dict[str, dict[str, str]] = {}  # of each mixer's path, by kind
 
     def findings(self) -> list[Finding]:
         self._walk(self.model, "", OUTSIDE)
@@ -106,6 +107,9 @@ class _Finder:
     def _with_functions(self, part: Part, reason: str) -> Iterator[Finding]:
         """Yield a part; after an attention also the functions that transformers' attention interface calls."""
         yield Finding(part, reason)
+        for kind, function in self.functions.get(part.path, {}).items():
+            calls = f"calls {function.rpartition('.')[2]}"
+            yield Finding(Part(kind, part.path, "fine", optional=True, function=function), calls)
         if part.kind in _CORES and getattr(self.model, "_supports_sdpa", False):
             for kind, function in (("attention.cache", CACHE_UPDATE), (_CORES[part.kind], SDPA)):
                 calls = f"calls {function.rpartition('.')[2]}"
@@ -118,8 +122,12 @@ class _Finder:
                 self._walk_layers(self.stacks[below], below)
             elif isinstance(child, nn.ModuleList):
                 self._walk(child, below, place)
+            elif isinstance(child, nn.ParameterList | nn.ParameterDict):  # never called: its parent's weights
+                continue
             elif match := self._match(child, below, module, place):
-                if match.kind not in {TRANSPARENT, UNDECLARED}:
+                if match.kind == "mixer":
+                    self.functions.setdefault(below, {}).update(mixer_functions(child))
+                if match.kind not in {TRANSPARENT, UNDECLARED} and match.kind not in self.functions.get(path, {}):
                     self._remember(below, match)
                 if match.below is not None:
                     self._walk(child, below, match.below)
@@ -154,15 +162,18 @@ class _Finder:
         """Return what a module is by the model's own word, or by what it holds."""
         if match := self.ends.get(id(module)):
             return match
+        if place == LAYER:
+            return self._match_in_layer(module, path, parent)
         if place == OUTSIDE and any(stack.startswith(f"{path}.") for stack in self.stacks):
             return _Match(TRANSPARENT, "holds the layers", OUTSIDE)
-        if place != LAYER:
-            return None
-        if _is_wrapper(module) or any(map(_is_wrapper, module.children())):
+        return None
+
+    def _match_in_layer(self, module: nn.Module, path: str, parent: nn.Module) -> _Match | None:
+        if is_wrapper(module) or holds_wrappers(module):
             return _Match(TRANSPARENT, "adds the residual itself", self._place_within(module, parent, path))
         if match := _cross_attention(module, path):
             return match
-        if self._records_attention(module) and not _is_layer(module):
+        if self._records_attention(module) and not is_layer(module):
             return _Match("attention", "holds the class that records attentions", ATTENTION)
         return None
 
@@ -188,9 +199,9 @@ class _Finder:
 
     def _place_within(self, module: nn.Module, parent: nn.Module, path: str) -> str:
         """Return what a wrapper's linear is part of: an MLP in the layer itself, else the attention."""
-        if not _is_wrapper(module):
+        if not is_wrapper(module):
             return LAYER
-        inner = next(child for child in module.children() if weights(child) and not _is_norm(child))
+        inner = next(child for child in module.children() if weights(child) and not is_norm(child))
         if "container" in shapes(inner):
             return LAYER
         if any(parent is layer for stack in self.stacks.values() for layer in stack.children()):
@@ -205,7 +216,7 @@ class _Finder:
         rest = [
             child
             for child in parent.children()
-            if "matrices" in shapes(child) and not self._records_attention(child) and not _is_norm(child)
+            if "matrices" in shapes(child) and not self._records_attention(child) and not is_norm(child)
         ]
         return rest == [module] and any(self._records_attention(child) for child in parent.children())
 
@@ -222,7 +233,7 @@ def _end(model: Any, method: str) -> Any:
 def _cross_attention(module: nn.Module, path: str) -> _Match | None:
     """Return what attends to an encoder: its name says so, or its class; the layer's own attention is another."""
     name, class_name = _in_layer(path), type(module).__name__
-    if "matrices" not in shapes(module) or _is_layer(module):
+    if "matrices" not in shapes(module) or is_layer(module):
         return None
     if CROSS.search(name):
         return _Match("cross_attention", f"module named {name}", CROSS_ATTENTION)
@@ -267,22 +278,6 @@ def _recorded_classes(model: nn.Module) -> tuple[type, ...]:
 
 def _signature(module: nn.Module) -> tuple[Any, ...]:
     return tuple((name, type(child)) for name, child in module.named_modules())
-
-
-def _is_norm(module: nn.Module) -> bool:
-    return bool(re.search("Norm", type(module).__name__)) and "leaf" in shapes(module)
-
-
-def _is_wrapper(module: nn.Module) -> bool:
-    """Whether a module is one other with a norm or a residual around it: that is no block, what it holds is."""
-    held = [child for child in module.children() if weights(child)]
-    norms = [child for child in held if _is_norm(child)]
-    adds = bool(norms) or not {"input_tensor", "residual"}.isdisjoint(inspect.signature(module.forward).parameters)
-    return adds and len(held) == len(norms) + 1 and not own(module) and "convolutional" not in shapes(module)
-
-
-def _is_layer(module: nn.Module) -> bool:
-    return bool(re.search(r"(Decoder|Encoder|Transformer)Layer$", type(module).__name__))
 
 
 def _part(path: str, kinds: dict[str, str]) -> Part:

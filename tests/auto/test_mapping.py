@@ -36,7 +36,7 @@ def test_parts_that_are_not_called_are_left_out_and_named() -> None:
     sizes = {"d_model": 16, "decoder_layers": 2, "decoder_attention_heads": 2, "decoder_ffn_dim": 32}
     found = structure_map(config("bart", architectures=["BartForCausalLM"], **sizes))
     cross = "model.decoder.layers.{layer}.encoder_attn"
-    assert found.not_called[cross] == "2 of 2"
+    assert found.not_called[cross] == "2 of 2: no encoder's states are fed"
     assert cross in {finding.part.path for finding in found.found}
     assert cross not in {part.path for part in found.adapter.parts}
     component_tree(found.model, found.adapter, "fine")  # what is left is a tree without them

@@ -69,22 +69,24 @@ def test_shipped_adapters_are_found_again(family: str) -> None:
     task = CLASSIFICATION if shipped.task == "classification" else NEXT_TOKEN
     with torch.device("meta"):
         model = getattr(transformers, task.auto_class).from_config(transformers.AutoConfig.for_model(family))
-    layers, found = find_parts(model)
+    stacks, found = find_parts(model)
     parts = {finding.part for finding in found}
     caches = {
         part for part in parts if part.kind == "attention.cache"
     }  # an encoder updates none: the pass drops it
-    assert layers == shipped.layers
+    assert stacks == shipped.stacks
     assert parts - set(shipped.parts) == (caches if task is CLASSIFICATION else set())
     assert set(shipped.parts) - parts == set()
 
 
-def test_a_path_with_several_kinds_is_other() -> None:
-    """GIVEN layers whose one path is a mixer here and an MLP there THEN it is ``other``, with both named."""
-    findings = {item.part.path: item for item in structure("nemotron_h").found}
+def test_a_path_with_several_kinds_of_blocks_is_a_mixer() -> None:
+    """GIVEN layers whose one block is a mixer here and an MLP there THEN it is a mixer with their linears."""
+    findings = {item.part.name: item for item in structure("nemotron_h").found}
     block = findings["model.layers.{layer}.mixer"]
-    assert block.part.kind == "other"
+    assert block.part.kind == "mixer"
     assert "mlp" in block.reason
+    assert findings["model.layers.{layer}.mixer.up_proj"].part.kind == "mlp.up"
+    assert str(findings["model.layers.{layer}.mixer.scan"].part.function).endswith(".mamba2_chunk_scan")
 
 
 def test_a_model_without_layers_is_refused() -> None:

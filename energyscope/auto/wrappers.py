@@ -1,0 +1,31 @@
+"""Modules that are one other with a norm or a residual around it, as in BERT and T5: no blocks, what they hold is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from torch import nn
+
+from energyscope.auto.shapes import own, shapes, weights
+
+
+def is_norm(module: nn.Module) -> bool:
+    return bool(re.search("Norm", type(module).__name__)) and "leaf" in shapes(module)
+
+
+def is_wrapper(module: nn.Module) -> bool:
+    """Whether a module is one other with a norm or a residual around it: that is no block, what it holds is."""
+    held = [child for child in module.children() if weights(child)]
+    norms = [child for child in held if is_norm(child)]
+    adds = bool(norms) or not {"input_tensor", "residual"}.isdisjoint(inspect.signature(module.forward).parameters)
+    return adds and len(held) == len(norms) + 1 and not own(module) and "convolutional" not in shapes(module)
+
+
+def holds_wrappers(module: nn.Module) -> bool:
+    children = list(module.children())
+    return any(map(is_wrapper, children)) and not any("linear" in shapes(child) for child in children)
+
+
+def is_layer(module: nn.Module) -> bool:
+    return bool(re.search(r"(Decoder|Encoder|Transformer)Layer$", type(module).__name__))
