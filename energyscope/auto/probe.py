@@ -56,10 +56,13 @@ class _Answers(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func is _ATEN.nonzero.default and args[0].is_meta:
             device = "cpu" if self.other else "meta"
             return torch.zeros(min(1, args[0].numel()), args[0].dim(), dtype=torch.long, device=device)
-        devices = {item.device.type for item in tree_leaves((args, kwargs)) if isinstance(item, torch.Tensor)}
-        if self.other and devices == {"cpu", "meta"}:
+        if self.other and _devices(args, kwargs) == {"cpu", "meta"}:
             args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (args, kwargs))
         return func(*args, **(kwargs or {}))
+
+
+def _devices(*arguments: Any) -> set[str]:
+    return {item.device.type for item in tree_leaves(arguments) if isinstance(item, torch.Tensor)}
 
 
 def called_components(tree: ComponentTree) -> Calls:

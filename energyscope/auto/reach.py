@@ -66,7 +66,7 @@ def _without_encoder(tree: ComponentTree, called: Collection[str]) -> Iterator[s
         with_above = (component, *_ancestors(tree, component))
         is_norm_beside = component.kind == "norm" and component.parent in crossed
         if is_norm_beside or any(
-            item.kind == "cross_attention" or item.name in crossed - set(called) for item in with_above
+            item.kind.startswith("cross_attention") or item.name in crossed - set(called) for item in with_above
         ):
             yield component.name
 

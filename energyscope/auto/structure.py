@@ -161,7 +161,8 @@ class _Finder:
     def _match_structure(self, module: nn.Module, path: str, parent: nn.Module, place: str) -> _Match | None:
         """Return what a module is by the model's own word, or by what it holds."""
         if match := self.ends.get(id(module)):
-            return match
+            sees = match.kind == "embedding" and any("convolution" in shapes(child) for child in module.modules())
+            return replace(match, kind="patch_embedding") if sees else match
         if place == LAYER:
             return self._match_in_layer(module, path, parent)
         if place == OUTSIDE and any(stack.startswith(f"{path}.") for stack in self.stacks):

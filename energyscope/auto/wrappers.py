@@ -1,4 +1,4 @@
-"""Modules that are one other with a norm or a residual around it, as in BERT and T5: no blocks, what they hold is."""
+"""Modules that are one other with a norm or a residual around it (BERT, T5): no blocks, but what they hold is."""
 
 from __future__ import annotations
 
