@@ -74,8 +74,9 @@ class StructureMap:
 
     @cached_property
     def unreached(self) -> dict[str, str]:
-        """The components that are not called since the task's inputs do not lead to them, each with the reason."""
-        return {} if self.calls.failure else unreached(self.tree, self.calls.names)
+        """Those of the missing that the task's inputs do not lead to, each with the reason."""
+        reasons = {} if self.calls.failure else unreached(self.tree, self.calls.names)
+        return {item.name: reasons[item.name] for item in self.missing if item.name in reasons}
 
     @cached_property
     def kept(self) -> tuple[Finding, ...]:

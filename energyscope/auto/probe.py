@@ -69,17 +69,20 @@ def called_components(tree: ComponentTree) -> Calls:
     """Run the model of a tree on the meta device, with a KV cache where it takes one.
 
     If that fails, without a cache, with other answers, and then in FP32 too, which some code takes for granted.
-    What calls less than the first pass until it failed took a way around, and does not count.
+    Other answers do not count if they lead around what a pass called until it failed.
     """
     first = _forward(tree, use_cache=True)
     if not first.failure:
         return first
-    for other_answers, dtype in ((False, None), (True, None), (False, torch.float), (True, torch.float)):
+    called: set[str] = set()  # without a cache
+    for dtype in (None, torch.float):
         if dtype:
             tree.root.module.to(dtype)
-        calls = _forward(tree, use_cache=False, other_answers=other_answers)
-        if not calls.failure and calls.names >= first.names:
-            return calls
+        for other_answers in (False, True):
+            calls = _forward(tree, use_cache=False, other_answers=other_answers)
+            if not calls.failure and calls.names >= called:
+                return calls
+            called.update(calls.names if not other_answers else ())
     return first
 
 

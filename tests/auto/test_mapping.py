@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from auto_models import FAMILIES, config, structure
+from auto_models import FAMILIES, OTHER_TASKS, config, structure, tree
 
 from energyscope.auto.mapping import structure_map
 from energyscope.components import component_tree
@@ -22,6 +22,46 @@ def test_an_adapter_is_valid_and_called_in_full(family: str) -> None:
     assert found.not_called == {}
     assert found.in_no_part == {}
     assert found.share_named() == 1.0
+
+
+@pytest.mark.parametrize("family", OTHER_TASKS)
+def test_an_adapter_of_another_task_is_valid_and_called(family: str) -> None:
+    """GIVEN a model that is no causal one THEN a pass on its inputs calls all but a table that others share."""
+    found = structure(family)
+    assert replace(found.adapter, name=family).problems() == []
+    assert found.calls.failure is None
+    assert set(found.not_called) <= {"shared", "model.shared"}
+    assert found.in_no_part == {}
+
+
+@pytest.mark.parametrize(
+    ("family", "stacks"),
+    [
+        ("mistral", "model.layers"),
+        ("bart", ("model.encoder.layers", "model.decoder.layers")),
+        ("albert", "albert.encoder.albert_layer_groups.0.albert_layers"),
+        ("swin", tuple(f"swin.encoder.layers.{stage}.blocks" for stage in range(2))),
+        ("resnet", tuple(f"resnet.encoder.stages.{stage}.layers" for stage in range(4))),
+    ],
+)
+def test_all_stacks_that_are_called_are_named(family: str, stacks: str | tuple[str, ...]) -> None:
+    """GIVEN an encoder and a decoder, or stages THEN the adapter has a stack for each, in their order."""
+    assert structure(family).adapter.layers == stacks
+
+
+def test_layers_are_numbered_through_all_stacks() -> None:
+    """GIVEN two encoder layers and two decoder layers THEN the decoder's are the third and the fourth."""
+    layers = {item.name: item.layer for item in tree("bart") if item.kind == "layer"}
+    assert layers == {
+        f"model.{side}.layers.{i}": i + n for side, n in (("encoder", 0), ("decoder", 2)) for i in (0, 1)
+    }
+
+
+def test_a_layer_that_is_called_often_is_one_component() -> None:
+    """GIVEN ALBERT, which calls one layer for all THEN there is one layer, and its weights count once."""
+    assert [item.name for item in tree("albert") if item.kind == "layer"] == [
+        "albert.encoder.albert_layer_groups.0.albert_layers.0"
+    ]
 
 
 def test_functions_that_nothing_calls_are_left_out() -> None:
