@@ -60,6 +60,11 @@ def _wrong_words(adapter: Adapter) -> Iterator[str]:
     yield from _not_among("phase", adapter.phase, get_args(Phase))
     if adapter.dataset is not None:
         yield from _not_among("dataset", adapter.dataset, DATASETS)
+    for hook in ("inputs", "outcome", "distance"):
+        if (value := getattr(adapter, hook)) is not None and not callable(value):
+            yield f"{hook}: {value!r} is no function"
+    if adapter.distance is not None and adapter.task != "embedding":
+        yield f"distance: it is between embeddings, and the task is {adapter.task}"
     if not adapter.auto_class.startswith("AutoModel"):
         yield f"auto_class: {adapter.auto_class!r} is not an AutoModel class of transformers"
 

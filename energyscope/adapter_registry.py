@@ -26,6 +26,9 @@ TASKS: Mapping[str, Task] = {
     "ForSequenceClassification": "classification",
     "ForCausalLM": "next-token",
     "LMHeadModel": "next-token",
+    "ForMaskedLM": "masked-token",
+    "ForImageClassification": "image-classification",
+    "Model": "embedding",
 }
 
 
@@ -160,7 +163,7 @@ def adapter_for(
         return _only(right, model_type)
     others = [adapter for adapter in other_adapters(model_type) if model_type in adapter.model_types]
     for serving in (_of_task(others, task), own, others):
-        if serving:
+        if serving and (otherwise is None or task in (None, serving[0].task)):
             return _only(serving, model_type)
     if otherwise is not None:
         return otherwise()

@@ -6,8 +6,6 @@ until the package's version or the adapter's file changes; what was wrong is loo
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -18,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from energyscope import user_files
+from energyscope.adapter_import import IMPORT_LIMIT_S, reply_of, say
 from energyscope.adapter_registry import Installed, installed, load_adapter
 from energyscope.errors import EnergyscopeError
 
 FILE = "adapters.json"
-IMPORT_LIMIT_S = 30.0
 AT_ONCE = 4  # processes
-_MARK = "energyscope-adapter:"  # before the answer: an import may print
 _CODE = "import sys; from energyscope.adapter_states import answer; answer(sys.argv[1])"
 
 
@@ -59,7 +56,7 @@ def states(*, again: bool = False) -> dict[str, AdapterState]:
 
 def answer(name: str) -> None:
     """Print the state of one adapter, imported in this process."""
-    sys.stdout.write(f"\n{_MARK}{json.dumps(asdict(_imported(name)))}\n")
+    say(asdict(_imported(name)))
 
 
 def _imported(name: str) -> AdapterState:
@@ -75,19 +72,8 @@ def _imported(name: str) -> AdapterState:
 
 def _asked(name: str) -> dict[str, Any]:
     """Return what a process of its own answers about an adapter."""
-    command = [sys.executable, "-c", _CODE, name]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
-            timeout=IMPORT_LIMIT_S, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return {"problem": f"its import takes more than {IMPORT_LIMIT_S:.0f} s"}
-    lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
-    if not lines:
-        return {"problem": f"its import ended the process (exit code {done.returncode})"}
-    state: dict[str, Any] = json.loads(lines[-1].removeprefix(_MARK))
-    return state
+    reply = reply_of(_CODE, name, limit_s=IMPORT_LIMIT_S)
+    return {"problem": reply.problem} if reply.problem else dict(reply.document)
 
 
 def _state(kept: Mapping[str, Any]) -> AdapterState:

@@ -57,8 +57,8 @@ class Part:
     """One kind of component and the module path at which a model of the family has it.
 
     ``path`` is dotted, from the model's root; ``{layer}`` in it stands for every layer's index.
-    ``granularity`` is the coarsest one at which the part is measured. ``optional`` parts may be missing, or not
-    be called.
+    ``granularity`` is the coarsest one at which the part is measured. ``optional`` parts may be missing, not
+    be called, or not be read.
     With ``function``, the part is not that module but the calls that it makes of a function, given by its
     dotted path (``torch.nn.functional.scaled_dot_product_attention``).
     """
@@ -101,8 +101,8 @@ class Adapter:
 
     Three hooks have defaults by task. ``inputs`` makes the keyword arguments of the model's forward of a batch of
     the task (``input_ids``, ``attention_mask``, ``pixel_values``, ...: tensors by name); ``outcome`` takes of the
-    model's output what is compared (logits, or an embedding); ``distance`` is how far two outcomes (N, ...) are
-    apart, (N,).
+    model's output what is compared (logits, or an embedding); ``distance``, of the task ``embedding``, is how far
+    each of N embeddings (N, D) is from each of M others (M, D), (N, M).
     """
 
     name: str
@@ -126,8 +126,10 @@ class Adapter:
 
     @property
     def metric(self) -> str:
-        """The quality of predictions: accuracy for classification, perplexity for next-token models."""
-        return "accuracy" if self.task == "classification" else "perplexity"
+        """The quality of its task's predictions: accuracy or perplexity."""
+        from energyscope.tasks import RULES
+
+        return RULES[self.task].metric
 
     def parts_at(self, granularity: Granularity) -> tuple[Part, ...]:
         """Return the parts that are measured at a granularity: its own and every coarser one's."""

@@ -1,10 +1,9 @@
-"""What a run relies on with any family: checks on a tiny model with weights, and true shapes without."""
+"""Tiny models and true shapes of families, beside what `energyscope.testing.check_adapter` checks."""
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import tiny_models
@@ -13,10 +12,9 @@ from torch import Tensor, nn
 
 from energyscope.adapter_registry import load_adapter
 from energyscope.adapters import Adapter, Granularity
-from energyscope.components import Component, ComponentTree, component_tree
-from energyscope.replay.capture import Capture, capture
-from energyscope.replay.flops import count_work
-from energyscope.replay.replay_setup import bypassed
+from energyscope.components import ComponentTree, component_tree
+from energyscope.testing.conformance.behaviour import unfaithful
+from energyscope.testing.conformance.structure import orphan_weights, overlapping
 
 SIZES: dict[str, Any] = {
     "vocab_size": tiny_models.VOCABULARY,
@@ -45,13 +43,6 @@ def tiny_tree(family: str, granularity: Granularity = "fine", **changes: Any) ->
     return component_tree(tiny_model(family, **changes), load_adapter(family), granularity)
 
 
-def save_tiny(folder: Path, family: str, **changes: Any) -> Path:
-    """Save a tiny model with a word tokenizer, as a user's folder."""
-    tiny_model(family, **changes).save_pretrained(folder)
-    tiny_models.save_tokenizer(folder, wrapped=load_adapter(family).task == "classification")
-    return folder
-
-
 def meta_model(adapter: Adapter, checkpoint: str) -> Any:
     """Build a checkpoint's true shape without its weights."""
     import transformers
@@ -66,11 +57,9 @@ def parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def inputs(*, padded: int = 0) -> dict[str, Tensor]:
+def inputs() -> dict[str, Tensor]:
     ids = torch.arange(24).reshape(2, 12) % tiny_models.VOCABULARY
-    mask = torch.ones_like(ids)
-    mask[1, 12 - padded :] = 0
-    return {"input_ids": ids, "attention_mask": mask}
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
 def blocks_of_a_layer(tree: ComponentTree, layer: str) -> dict[str, list[str]]:
@@ -82,8 +71,7 @@ def blocks_of_a_layer(tree: ComponentTree, layer: str) -> dict[str, list[str]]:
 
 
 def parameters_without_component(tree: ComponentTree) -> set[str]:
-    owned = {id(p) for component in tree.components[1:] for p in component.module.parameters()}
-    return {name for name, p in tree.root.module.named_parameters() if id(p) not in owned}
+    return set(orphan_weights(tree))
 
 
 def names_used_twice(tree: ComponentTree) -> set[str]:
@@ -91,61 +79,11 @@ def names_used_twice(tree: ComponentTree) -> set[str]:
 
 
 def nested_siblings(tree: ComponentTree) -> list[tuple[str, str]]:
-    """Return the children of one parent of which one holds another: their energy would count twice."""
-    return [
-        (module.name, other.name)
-        for parent in tree
-        for module in _modules(tree, parent)
-        for other in _modules(tree, parent)
-        if module is not other and any(part is other.module for part in module.module.modules())
-    ]
+    """Return components of which one holds the other's module without being above it."""
+    return overlapping(tree)
 
 
-def _modules(tree: ComponentTree, parent: Component) -> list[Component]:
-    return [child for child in tree.children(parent.name) if child.part and not child.part.function]
-
-
-def unlike_the_model(tree: ComponentTree, padded: int) -> list[str]:
-    """Return the components that, run alone on what they were given, do not return what they did in the model.
-
-    Parents are also run with their children bypassed by their records, as glue is measured.
-    """
-    captures = capture(tree, inputs(padded=padded))
-    names = [
-        component.name
-        for component in tree.components[1:]
-        if not _same(_run(component, captures), captures[component.name].output)
-    ]
-    for parent in tree:
-        children = [(child.module, captures[child.name].output) for child in tree.children(parent.name)]
-        with bypassed(children):
-            if children and not _same(_run(parent, captures), captures[parent.name].output):
-                names.append(f"{parent.name} without its children")
-    return names
-
-
-def _run(component: Component, captures: dict[str, Capture]) -> Any:
-    recorded = captures[component.name]
-    with torch.inference_mode():
-        return component.module(*recorded.args, **recorded.kwargs)
-
-
-def _same(left: Any, right: Any) -> bool:
-    left, right = (_first(value) for value in (left, right))
-    return torch.equal(left, right)
-
-
-def _first(value: Any) -> Tensor:
-    """Return a result's first tensor: a tensor's own, a tuple's or a model output's first."""
-    return value if isinstance(value, Tensor) else value[0]
-
-
-def work_beyond_children(tree: ComponentTree) -> dict[str, float]:
-    """Return the operations of matrix work that a parent does and its children do not, where there are any."""
-    work = count_work(tree, inputs())
-    beyond = {
-        parent.name: (work[parent.name].flops or 0) - sum(work[child.name].flops or 0 for child in children)
-        for parent in tree
-        if (children := tree.children(parent.name))
-    }
-    return {name: flops for name, flops in beyond.items() if flops}
+def unlike_the_model(tree: ComponentTree, padded: int = 0) -> list[str]:
+    """Return the components that, run alone on what they were given, do not return what they did in the model."""
+    assert not padded
+    return unfaithful(tree, inputs())

@@ -47,6 +47,8 @@ def parts(*more: Part) -> dict[str, Any]:
         (parts(Part("other", "x", "fine", function="sdpa")), "not a function's dotted path"),
         ({"auto_class": "GPT2LMHeadModel"}, "auto_class: 'GPT2LMHeadModel' is not an AutoModel class"),
         ({"dataset": "imdb"}, "dataset: 'imdb' is unknown: use sst2 or wikitext2"),
+        ({"inputs": "ids"}, "inputs: 'ids' is no function"),
+        ({"distance": max}, "distance: it is between embeddings, and the task is next-token"),
         ({"phase": "decode"}, "phase: 'decode' is unknown: use prefill or both"),
         ({"checkpoints": [TINY]}, "is no mapping"),
         ({"checkpoints": {"Tiny/x": TINY}}, "checkpoints: 'Tiny/x' cannot be typed"),

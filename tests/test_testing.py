@@ -321,7 +321,7 @@ def test_the_docstrings_examples_hold():
     from energyscope.metering.group import MeterGroup
 
     blocks = [block for block in (testing.__doc__ or "").split("\n\n") if block.startswith("    ")]
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         names = {**vars(testing), "MeterGroup": MeterGroup, "energyscope": energyscope}
         exec(textwrap.dedent(block), names)  # noqa: S102 - our own example

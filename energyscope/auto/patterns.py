@@ -127,6 +127,7 @@ RULES: tuple[Rule, ...] = (
     # inside an MLP, or a mixture of experts
     Rule("router", "mlp", r"Router|TopK|Gating|Gate$", r"^(router|gate|wg)$", shape="weighted"),
     Rule("experts", "mlp", shape="bank"),
+    Rule("experts", "mlp", r"Experts$", shape="container"),  # a pass calls those that its tokens choose
     Rule("mlp", "mlp", _MLP, r"shared_(expert|mlp)", shape="container", below=MLP),
     Rule("mlp.up", "mlp", "", r"^(up_proj|fc1|dense_?1|c_fc|lin1|dense_h_to_4h|fc_in|w3|gate_up_proj|wi)$",
          "linear"),

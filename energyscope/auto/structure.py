@@ -37,7 +37,7 @@ from energyscope.auto.patterns import (
 )
 from energyscope.auto.shapes import own, shapes, weights
 from energyscope.auto.stacks import find_stacks, numbered_stacks
-from energyscope.auto.wrappers import holds_wrappers, is_layer, is_norm, is_wrapper
+from energyscope.auto.wrappers import has_its_own, holds_wrappers, is_layer, is_norm, is_wrapper
 from energyscope.errors import ModelError
 
 OTHER = "other"
@@ -170,6 +170,8 @@ class _Finder:
         return None
 
     def _match_in_layer(self, module: nn.Module, path: str, parent: nn.Module) -> _Match | None:
+        if has_its_own(parent, module):
+            return _Match(UNDECLARED, "the layer's MLP has its own")
         if is_wrapper(module) or holds_wrappers(module):
             return _Match(TRANSPARENT, "adds the residual itself", self._place_within(module, parent, path))
         if match := _cross_attention(module, path):

@@ -29,3 +29,11 @@ def holds_wrappers(module: nn.Module) -> bool:
 
 def is_layer(module: nn.Module) -> bool:
     return bool(re.search(r"(Decoder|Encoder|Transformer)Layer$", type(module).__name__))
+
+
+def has_its_own(layer: nn.Module, activation: nn.Module) -> bool:
+    """Whether a layer's activation is left over: its MLP, a module beside it, has one of the same class."""
+    mlps = (child for child in layer.children() if re.search("FeedForward|MLP|FFN", type(child).__name__))
+    return "weightless" in shapes(activation) and any(
+        type(module) is type(activation) for mlp in mlps if mlp is not activation for module in mlp.modules()
+    )

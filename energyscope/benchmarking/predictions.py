@@ -16,13 +16,11 @@ from energyscope.impact.metrics import (
     perplexity_estimate,
     proportion,
 )
-from energyscope.impact.predictions import Reference, compared_logits
+from energyscope.impact.predictions import Reference, compared_outputs
 from energyscope.intervals import interval, serialize
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
-
-METRICS = {"classification": "accuracy", "next-token": "perplexity"}
 
 
 class PredictionComparison:
@@ -34,7 +32,7 @@ class PredictionComparison:
 
     def __init__(self, evaluation: Evaluation, *, beside: bool = True, seed: int = 0) -> None:
         self.evaluation = evaluation
-        self.metric = METRICS[evaluation.task]
+        self.metric = evaluation.rules.metric
         self.beside = beside
         self.seed = seed
         self._reference: Reference | None = None
@@ -64,9 +62,9 @@ class PredictionComparison:
 
     def _compared(self, reference: Reference, model: nn.Module) -> Outcomes:
         parts = []
-        for index, batch in enumerate(self.evaluation.batches):
+        for index, positions in enumerate(reference.positions):
             with torch.no_grad():
-                changed = compared_logits(model, batch, reference.positions[index], self.evaluation.task)
+                changed = compared_outputs(model, self.evaluation, index, positions)
             parts.append(reference.compare(index, reference.logits(index), changed))
         outcomes = Outcomes.concatenate(parts)
         if bad := outcomes.non_finite():

@@ -14,7 +14,7 @@ from typer.models import CommandInfo
 from energyscope.cli.errors import DEBUG, listen_for_termination
 from energyscope.cli.options import PanelledCommand
 
-COMMANDS = {  # each is `command` in the module of its name
+COMMANDS = {  # each is `command` in the module of its name, with _ for -
     "run": "Measure a model's energy and impact, and write a report.",
     "sweep": "Measure a model over lengths, batch sizes and precisions.",
     "benchmark": "Compare a model's precisions: latency, energy and accuracy.",
@@ -26,6 +26,7 @@ COMMANDS = {  # each is `command` in the module of its name
     "predict": "Predict energy and time of a shape or model not measured.",
     "prepare": "Tokenize evaluation data once, for `--data`.",
     "models": "List bundled models, short names and adapters.",
+    "check-adapter": "Check an adapter on a tiny model on the CPU.",
     "runs": "List runs, then sweeps and laws, oldest first.",
     "show": "Print a run's answer and main tables, or one table in full (in a pipe: tab-separated).",
     "doctor": "Check what can be measured here, and what to change.",
@@ -47,7 +48,7 @@ class Commands(TyperGroup):
         """Return a command; None where there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"energyscope.cli.{cmd_name}")
+        module = importlib.import_module(f"energyscope.cli.{cmd_name.replace('-', '_')}")
         info = CommandInfo(name=cmd_name, callback=module.command, cls=PanelledCommand)
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 

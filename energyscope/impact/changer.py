@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from energyscope.adapters import Task
 from energyscope.failures import device_failed, first_line, out_of_memory
 from energyscope.impact.methods import QUANTIZATIONS
 from energyscope.impact.metrics import MetricEstimate, Outcomes, estimate
-from energyscope.impact.outputs import Effect
+from energyscope.impact.outputs import Effect, Masks
 from energyscope.impact.plan import ChangedPart, Intervention
-from energyscope.impact.predictions import Reference, attention_mask
+from energyscope.impact.predictions import Reference
 from energyscope.impact.quantizing import Quantization, quantization
 from energyscope.impact.quantizing.matrices import shared_weights
 from energyscope.impact.removal import BY_INPUT, Mean, removal
@@ -24,13 +23,8 @@ from energyscope.impact.reuse import LayerStarts
 from energyscope.impact.upstream_check import UpstreamCheck
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import ImpactRow
+from energyscope.tasks import batch_rows, padding_masks
 
-TASK_METRICS: dict[Task, tuple[str, ...]] = {
-    "classification": (
-        "kl", "js", "loss_difference", "accuracy_difference", "top1_agreement", "logit_difference",
-    ),
-    "next-token": ("kl", "js", "loss_difference", "perplexity_difference", "top1_agreement", "logit_difference"),
-}  # fmt: skip
 UNREACHED = reason("model-output-unchanged")
 UNCHANGED = {  # why a method leaves a component's own output as it is
     "zero": "output-zero-already",
@@ -44,8 +38,8 @@ UNCHANGED = {  # why a method leaves a component's own output as it is
 class Alteration(Protocol):
     """A change of one module, in effect as long as its context lasts; the module comes back as it was."""
 
-    def applied(self, mask: Tensor, effect: Effect) -> AbstractContextManager[None]:
-        """Change the module for a batch with this padding mask (B, S), and note how far its output changed."""
+    def applied(self, masks: Masks, effect: Effect) -> AbstractContextManager[None]:
+        """Change the module for a batch with this padding, and note how far its output changed."""
         ...
 
 
@@ -159,9 +153,7 @@ class Changer:
     def _alteration(self, target: ChangedPart, method: str) -> Alteration | Reason:
         if method in QUANTIZATIONS:
             return quantization(target.part.module, method, shared=self._shared)
-        if method == "resample" and any(
-            len(batch["input_ids"]) < 2 for batch in self.reference.evaluation.batches
-        ):
+        if method == "resample" and any(batch_rows(batch) < 2 for batch in self.reference.evaluation.batches):
             return reason("one-example-batch")
         part = target.part
         by_input = part.kind in BY_INPUT
@@ -169,10 +161,10 @@ class Changer:
 
     @contextmanager
     def _changed(self, measurement: Measurement, index: int) -> Iterator[None]:
-        mask = attention_mask(self.reference.evaluation.batches[index])
+        masks = padding_masks(self.reference.evaluation.batches[index])
         with ExitStack() as stack:
             for alteration, effect in zip(measurement.alterations, measurement.effects, strict=True):
-                stack.enter_context(alteration.applied(mask, effect))
+                stack.enter_context(alteration.applied(masks, effect))
             yield
 
     @contextmanager
@@ -194,7 +186,7 @@ def impact_rows(measured: Measurement, reference: Reference, seed: int) -> list[
         metric: MetricEstimate(None, reason=problem or "")
         if problem is not None or outcomes is None
         else estimate(metric, outcomes, seed)
-        for metric in TASK_METRICS[reference.evaluation.task]
+        for metric in _metrics(reference)
     }
     estimates["output_change"] = _output_change(measured, problem)
     intervention = measured.intervention
@@ -214,6 +206,11 @@ def impact_rows(measured: Measurement, reference: Reference, seed: int) -> list[
         )
         for metric, estimate in estimates.items()
     ]
+
+
+def _metrics(reference: Reference) -> tuple[str, ...]:
+    quality = f"{reference.evaluation.rules.metric}_difference"
+    return ("kl", "js", "loss_difference", quality, "top1_agreement", "logit_difference")
 
 
 def _output_change(measured: Measurement, problem: Reason | None) -> MetricEstimate:

@@ -93,13 +93,29 @@ def as_returned(module: nn.Module, changed: Tensor, original: Tensor) -> Tensor:
     return changed
 
 
-def position_weights(tensor: Tensor, mask: Tensor) -> Tensor:
+Masks = Tensor | tuple[Tensor, ...]
+"""Which positions are no padding, bool (B, S); an encoder's and a decoder's, whose S differ."""
+
+
+def mask_of(tensor: Tensor, masks: Masks) -> Tensor:
+    """Return the mask whose positions an output has, (B, S); the first if its shape tells of none."""
+    if isinstance(masks, Tensor):
+        return masks
+    lead = tuple(tensor.shape[:-1])
+    places = (lead[1:2], lead[2:3])
+    fitting = [mask for place in places for mask in masks if place == (mask.shape[1],)]
+    fitting += [mask for mask in masks if lead == (mask.numel(),)]
+    return fitting[0] if fitting else masks[0]
+
+
+def position_weights(tensor: Tensor, masks: Masks) -> Tensor:
     """Return how often each position of an output counts, with as many dimensions as it (the last is 1).
 
-    Outputs of shape (B, S, ...), (B, heads, S, features) and (B * S, features) count where ``mask`` (B, S) has no
+    Outputs of shape (B, S, ...), (B, heads, S, features) and (B * S, features) count where a mask (B, S) has no
     padding; an output (1, S, ...) that serves all examples counts at each position as often as examples have one
     there; all others, such as a pooled (B, features), count fully.
     """
+    mask = mask_of(tensor, masks)
     batch, length = mask.shape
     lead = tuple(tensor.shape[:-1])
     numbers = mask.to(tensor.device, torch.float32)
@@ -116,12 +132,12 @@ def position_weights(tensor: Tensor, mask: Tensor) -> Tensor:
     return weights.reshape(weights.shape + (1,) * (tensor.dim() - weights.dim()))
 
 
-def compared(module: nn.Module, before: Any, after: Any, mask: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+def compared(module: nn.Module, before: Any, after: Any, masks: Masks) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield the exchanged tensors of a component's output, before and after a change, and their weights."""
     for old, new in zip(features_of(before), features_of(after), strict=True):
         if old is not new:
             features = positions_first(module, old)
-            yield features, positions_first(module, new), position_weights(features, mask)
+            yield features, positions_first(module, new), position_weights(features, masks)
 
 
 def as_rows(tensor: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ The original's logits are kept between components as far as they fit in a stated
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from energyscope.adapters import Task
 from energyscope.errors import DataError, ModelError
 from energyscope.impact.metrics import Outcomes, perplexity
 from energyscope.impact.outputs import checksum
 from energyscope.impact.scores import ReferenceScores, per_example, score
+from energyscope.tasks import padding_masks, similarity_logits
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
@@ -38,36 +38,51 @@ class Positions:
     targets: Tensor | None
 
 
-def attention_mask(batch: Mapping[str, Tensor]) -> Tensor:
-    """Return which positions of a batch are not padding, bool (B, S)."""
-    mask = batch.get("attention_mask")
-    return torch.ones_like(batch["input_ids"], dtype=torch.bool) if mask is None else mask.bool()
-
-
 def positions_in(evaluation: Evaluation, index: int) -> Positions:
     """Return the predictions of one batch of the data that count.
 
-    Classification: one for each example, P = 1. Next token: positions that are no padding and whose next
-    position is none either, P = S - 1; of these, the ones whose next token is ``counted``, (B, S).
+    Of tasks with one for each example, P = 1. Next token: positions that are no padding and whose next
+    position is none either, P = S - 1; of these, the ones whose next token is ``counted``, (B, S). Other tasks per
+    token: the counted ones, P = S, or T of a decoder.
     """
-    batch = evaluation.batches[index]
-    mask = attention_mask(batch)
-    if evaluation.task == "classification":
-        labels = None if evaluation.labels is None else evaluation.labels[index]
+    batch, rules = evaluation.batches[index], evaluation.rules
+    mask = padding_masks(batch)[-1]
+    labels = None if evaluation.labels is None else evaluation.labels[index]
+    if not rules.per_token:
         return Positions(torch.ones_like(mask[:, :1]), labels)
+    counted = None if evaluation.counted is None else evaluation.counted[index]
+    if not rules.shifted:
+        valid = mask if counted is None else counted
+        return Positions(valid, None if labels is None else labels[valid])
     valid = mask[:, :-1] & mask[:, 1:]
-    if evaluation.counted is not None:
-        valid &= evaluation.counted[index][:, 1:]
+    if counted is not None:
+        valid &= counted[:, 1:]
     return Positions(valid, batch["input_ids"][:, 1:][valid])
 
 
-def compared_logits(model: nn.Module, batch: Mapping[str, Tensor], positions: Positions, task: Task) -> Tensor:
-    """Run the model on a batch; return the logits of the compared predictions, (N, V), in the model's dtype."""
-    if task == "classification":
-        logits: Tensor = model(**batch).logits
-        return logits
-    logits = model(**batch, use_cache=False).logits
-    return logits[:, :-1][positions.mask.to(logits.device)]
+def compared_outputs(model: nn.Module, evaluation: Evaluation, index: int, positions: Positions) -> Tensor:
+    """Run the model on a batch; return the logits of the compared predictions, (N, V), in the model's dtype.
+
+    Of embeddings these themselves, (N, D).
+    """
+    rules = evaluation.rules
+    outputs = rules.outputs(model, evaluation.batches[index])
+    if not rules.per_token:
+        return outputs
+    return (outputs[:, :-1] if rules.shifted else outputs)[positions.mask.to(outputs.device)]
+
+
+def as_logits(outputs: Tensor, originals: Tensor, evaluation: Evaluation) -> Tensor:
+    """Return compared outputs as logits: embeddings (N, D) by how near the N originals are, (N, N)."""
+    rules = evaluation.rules
+    return similarity_logits(outputs, originals, rules) if rules.similarity else outputs
+
+
+def targets_of(positions: Positions, outputs: Tensor, evaluation: Evaluation) -> Tensor | None:
+    """Return what is right, (N,): of an embedding, its own original."""
+    if evaluation.rules.similarity:
+        return torch.arange(len(outputs), device=outputs.device)
+    return positions.targets
 
 
 class Reference:
@@ -104,30 +119,33 @@ class Reference:
         return len(self.positions)
 
     def logits(self, index: int) -> Tensor:
-        """Return the original's logits of a batch, (N, V): kept ones, or computed again. Call it without hooks."""
+        """Return the original's outputs of a batch, (N, V), kept or computed again. Call it without hooks."""
         return self._kept[index] if index in self._kept else self.run(index)
 
     def run(self, index: int) -> Tensor:
         """Run the model as it is now on a batch, without gradients; return the compared logits, (N, V)."""
-        batch = self.evaluation.batches[index]
         with torch.no_grad():
-            return compared_logits(self.model, batch, self.positions[index], self.evaluation.task)
+            return compared_outputs(self.model, self.evaluation, index, self.positions[index])
 
-    def run_other_tokens(self, index: int) -> None:
-        """Run the model on a batch's tokens in reverse: what it stores between passes is then another pass's."""
-        batch = dict(self.evaluation.batches[index])
-        batch["input_ids"] = batch["input_ids"].flip(-1)
+    def run_other_inputs(self, index: int) -> None:
+        """Run the model on a batch's inputs in reverse: what it stores between passes is then another pass's."""
+        batch = {
+            name: item if "mask" in name else item.flip(-1)
+            for name, item in self.evaluation.batches[index].items()
+        }
         with torch.no_grad():
-            compared_logits(self.model, batch, self.positions[index], self.evaluation.task)
+            self.evaluation.rules.outputs(self.model, batch)
 
     def sums(self) -> list[tuple[int, int]]:
         """Run the model as it is now over all batches; return the checksums of its logits."""
         return [checksum(self.run(index)) for index in range(len(self))]
 
     def compare(self, index: int, reference: Tensor, changed: Tensor) -> Outcomes:
-        """Reduce a batch's original and changed logits to numbers per example."""
+        """Reduce a batch's original and changed outputs to numbers per example."""
         positions = self.positions[index]
-        return per_example(score(reference, changed, positions.targets, self._scores[index]), positions.mask)
+        targets = targets_of(positions, reference, self.evaluation)
+        original, other = (as_logits(outputs, reference, self.evaluation) for outputs in (reference, changed))
+        return per_example(score(original, other, targets, self._scores[index]), positions.mask)
 
     def sizes(self) -> list[int]:
         """Return how many examples of each batch have a prediction that counts."""
@@ -137,33 +155,36 @@ class Reference:
         """Return the original's accuracy or perplexity, and the number of examples."""
         outcomes = self.outcomes
         result: dict[str, float] = {"examples": len(outcomes)}
-        if self.evaluation.task == "next-token":
-            result["perplexity"] = perplexity(outcomes.reference_nll, outcomes.predictions)
+        if self.evaluation.rules.per_token:
             result["tokens"] = float(outcomes.predictions.sum())
-        elif not np.isnan(outcomes.reference_nll).any():
+        if not self.evaluation.labelled:
+            return result
+        if self.evaluation.rules.metric == "perplexity":
+            result["perplexity"] = perplexity(outcomes.reference_nll, outcomes.predictions)
+        else:
             result["accuracy"] = float(outcomes.reference_correct.mean())
         return result
 
     def _first_pass(self, index: int) -> Outcomes:
         with self._watching(index):
-            logits = self.run(index)
-        targets = self.positions[index].targets
+            outputs = self.run(index)
+        logits = as_logits(outputs, outputs, self.evaluation)
+        targets = targets_of(self.positions[index], outputs, self.evaluation)
         check_targets(targets, logits.shape[-1])
-        self.checksums.append(checksum(logits))
+        self.checksums.append(checksum(outputs))
         self._scores.append(ReferenceScores.of(logits, targets))
-        size = logits.numel() * logits.element_size()
+        size = outputs.numel() * outputs.element_size()
         if size <= self._budget:
             self._budget -= size
-            self._kept[index] = logits
-        return self.compare(index, logits, logits)
+            self._kept[index] = outputs
+        return self.compare(index, outputs, outputs)
 
     def _check(self) -> None:
         if not len(self.outcomes):
             raise DataError(
                 f"{self.evaluation.source} leaves nothing to predict: it needs texts of two tokens or more"
             )
-        unlabelled = self.evaluation.task == "classification" and self.evaluation.labels is None
-        likelihoods = self.outcomes.kl if unlabelled else self.outcomes.reference_nll
+        likelihoods = self.outcomes.reference_nll if self.evaluation.labelled else self.outcomes.kl
         bad = int((~np.isfinite(likelihoods) | ~np.isfinite(self.outcomes.kl)).sum())
         if bad:
             raise ModelError(
@@ -189,7 +210,7 @@ def check_targets(targets: Tensor | None, classes: int) -> None:
 
 def memory_share(evaluation: Evaluation) -> int:
     """Return how many bytes of what a stage keeps may lie on the data's device."""
-    device = evaluation.batches[0]["input_ids"].device
+    device = next(iter(evaluation.batches[0].values())).device
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] * DEVICE_SHARE)
     return HOST_BUDGET_BYTES

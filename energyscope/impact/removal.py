@@ -33,11 +33,13 @@ from torch import Tensor, nn
 from energyscope.functions import routed
 from energyscope.impact.outputs import (
     Effect,
+    Masks,
     as_returned,
     as_rows,
     compared,
     exchanged,
     features_of,
+    mask_of,
     pieces,
     position_weights,
     positions_first,
@@ -47,8 +49,8 @@ from energyscope.impact.outputs import (
 )
 from energyscope.reasons import Reason, reason
 
-# features (B, S, F), their padding mask (B, S), and their place among the returned ones, to other features
-Change = Callable[[Tensor, Tensor, int], Tensor]
+# features (B, S, F), the batch's padding, and their place among the returned ones, to other features
+Change = Callable[[Tensor, Masks, int], Tensor]
 BY_INPUT = frozenset({"router"})  # kinds that are removed by what they are fed
 
 
@@ -100,18 +102,18 @@ class MeanGatherer:
         self._by_input = by_input
 
     @contextmanager
-    def listening(self, mask: Tensor) -> Iterator[None]:
-        """Watch the outputs of all components for the forward pass of one batch with this padding mask (B, S)."""
+    def listening(self, masks: Masks) -> Iterator[None]:
+        """Watch the outputs of all components for the forward pass of one batch with this padding."""
         with ExitStack() as stack:
             for name, module in self.modules.items():
-                hook = partial(_add_call, self.means[name], mask, by_input=name in self._by_input)
+                hook = partial(_add_call, self.means[name], masks, by_input=name in self._by_input)
                 stack.callback(module.register_forward_hook(hook, with_kwargs=True).remove)
             stack.enter_context(routed(self.modules.values()))
             yield
 
 
 def _add_call(
-    means: list[Mean], mask: Tensor, module: nn.Module, args: Any, kwargs: Any, output: Any, *, by_input: bool
+    means: list[Mean], masks: Masks, module: nn.Module, args: Any, kwargs: Any, output: Any, *, by_input: bool
 ) -> None:
     tensors = features_of((args, kwargs))[:1] if by_input else features_of(output)
     if not tensors:
@@ -119,7 +121,7 @@ def _add_call(
     means += [Mean() for _ in tensors[len(means) :]]
     for mean, tensor in zip(means, tensors, strict=False):
         features = positions_first(module, tensor)
-        mean.add(features, position_weights(features, mask))
+        mean.add(features, position_weights(features, masks))
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,10 @@ class Removal:
     notes: tuple[Reason, ...] = ()
 
     @contextmanager
-    def applied(self, mask: Tensor, effect: Effect) -> Iterator[None]:
+    def applied(self, masks: Masks, effect: Effect) -> Iterator[None]:
         """Change the module's output as long as the context lasts; the hook is removed however it ends.
 
-        ``mask`` (B, S) says which positions are no padding; ``effect`` records how far the output changed.
+        ``masks`` say which positions are no padding; ``effect`` records how far the output changed.
         An output without features is left alone, and the effect says so.
         """
         entered: Tensor | None = None
@@ -150,14 +152,14 @@ class Removal:
             entered = inputs[0].clone() if inputs else None  # a layer may write to its input
 
         def after(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
-            changed = self._changed((args, kwargs) if self.by_input else output, entered, mask)
+            changed = self._changed((args, kwargs) if self.by_input else output, entered, masks)
             if isinstance(changed, Reason):
                 effect.problem = changed
                 return output
             if self.by_input:
                 changed = module.forward(*changed[0], **changed[1])
             part = slice(*(self.features or (None,)))
-            for old, new, weights in compared(module, output, changed, mask):
+            for old, new, weights in compared(module, output, changed, masks):
                 effect.add(old[..., part], new[..., part], weights)
             return changed
 
@@ -167,23 +169,23 @@ class Removal:
             stack.callback(self.module.register_forward_hook(after, with_kwargs=True).remove)
             yield
 
-    def _changed(self, values: Any, entered: Tensor | None, mask: Tensor) -> Any:
+    def _changed(self, values: Any, entered: Tensor | None, masks: Masks) -> Any:
         """Return an output, or what a router is fed, with other features; the reason where that cannot be."""
         originals = features_of(values)[: 1 if self.by_input else None]
         if not originals:
             return unsuitable(values)
         if self.change is not None:
-            changed = [self._replaced(place, tensor, mask) for place, tensor in enumerate(originals)]
+            changed = [self._replaced(place, tensor, masks) for place, tensor in enumerate(originals)]
         elif entered is not None and entered.shape == originals[0].shape:
             changed = [entered.to(originals[0].dtype), *originals[1:]]
         else:
             return reason("input-and-output-differ")
         return exchanged(values, originals, changed)
 
-    def _replaced(self, place: int, original: Tensor, mask: Tensor) -> Tensor:
+    def _replaced(self, place: int, original: Tensor, masks: Masks) -> Tensor:
         assert self.change is not None  # noqa: S101  only called where it is not
         features = positions_first(self.module, original)
-        changed = self.change(features, mask, place).to(features.dtype)
+        changed = self.change(features, masks, place).to(features.dtype)
         if self.features is not None:
             part = slice(*self.features)
             removed, changed = changed, features.clone()
@@ -191,17 +193,18 @@ class Removal:
         return as_returned(self.module, changed, original)
 
 
-def zero(features: Tensor, _mask: Tensor, _place: int = 0) -> Tensor:
+def zero(features: Tensor, _masks: Masks, _place: int = 0) -> Tensor:
     """Put zeros in the place of an output."""
     return torch.zeros_like(features)
 
 
-def resample(features: Tensor, mask: Tensor, _place: int = 0) -> Tensor:
+def resample(features: Tensor, masks: Masks, _place: int = 0) -> Tensor:
     """Put every example's output in the place of the next one's in the batch; the first gets the last one's.
 
     Position t gets the source's position t modulo its length, so that padding, which is on the right, reaches no
     example. What has no positions, such as a pooled (B, features), moves as it is.
     """
+    mask = mask_of(features, masks)
     batch, length = mask.shape
     if features.shape[:-1][:2] == (batch, length):
         return _from_example_before(features, mask)
@@ -222,7 +225,7 @@ def _from_example_before(features: Tensor, mask: Tensor) -> Tensor:
 def replace_by(*means: Tensor | None) -> Change:
     """Put a feature vector, (features,), in the place of each returned tensor at every position; None keeps it."""
 
-    def change(features: Tensor, _mask: Tensor, place: int) -> Tensor:
+    def change(features: Tensor, _masks: Masks, place: int) -> Tensor:
         mean = means[place] if place < len(means) else None
         if mean is None:
             return features

@@ -70,7 +70,9 @@ class RunSettings:
         USUAL_STAGES, "Stages to run; plan with --budget.", MOST_USED, choices=RUN_STAGES
     )
     data: str | None = setting(
-        None, "Evaluation data: a file, a folder, or a set of `energyscope prepare`.", MOST_USED
+        None,
+        "Evaluation data: a file of texts or tensors, a folder, or a set of `energyscope prepare`.",
+        MOST_USED,
     )
     name: str | None = setting(None, "Name of the run.", MOST_USED, unset="model and time")
 

@@ -28,7 +28,7 @@ from energyscope.impact.outputs import checksum
 from energyscope.impact.plan import Intervention, further_interventions, singles
 from energyscope.impact.predicting.predictors import predict
 from energyscope.impact.predicting.weight_gradients import simulated_errors
-from energyscope.impact.predictions import Reference, attention_mask, memory_share
+from energyscope.impact.predictions import Reference, memory_share
 from energyscope.impact.removal import BY_INPUT, MeanGatherer
 from energyscope.impact.reuse import LayerStarts
 from energyscope.impact.upstream_check import UpstreamCheck
@@ -39,6 +39,7 @@ from energyscope.runs.schema import ImpactRow
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages.context import Context, Entries
 from energyscope.stages.session import Journal
+from energyscope.tasks import padding_masks
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
@@ -194,13 +195,13 @@ def _prepare(
     parts = {target.part.name: target.part for change in plan for target in change.targets}
     by_input = [name for name, part in parts.items() if part.kind in BY_INPUT]
     gatherer = MeanGatherer({name: part.module for name, part in parts.items()}, by_input)
-    tokens = [batch["input_ids"].numel() for batch in evaluation.batches]
+    tokens = [sum(mask.numel() for mask in padding_masks(batch)) for batch in evaluation.batches]
     starts = LayerStarts(tree, tokens, memory_share(evaluation) if evaluation.batches else 0)
     witness = UpstreamCheck(tree)
 
     @contextmanager
     def watching(index: int) -> Iterator[None]:
-        with starts.recording(index), gatherer.listening(attention_mask(evaluation.batches[index])):
+        with starts.recording(index), gatherer.listening(padding_masks(evaluation.batches[index])):
             yield
 
     reference = Reference(model, evaluation, watching=watching)
@@ -220,7 +221,7 @@ def _try_starts(starts: LayerStarts, reference: Reference, index: int) -> None:
     """
     places = starts.kept_starts(index)
     for place in {places[0], places[len(places) // 2], places[-1]} if places else ():
-        reference.run_other_tokens(index)
+        reference.run_other_inputs(index)
         with starts.beginning(index, place):
             same = checksum(reference.run(index)) == reference.checksums[index]
         if not same:

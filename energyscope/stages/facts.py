@@ -189,9 +189,10 @@ def workload_facts(workload: Workload, evaluation: Evaluation | None) -> dict[st
         }
     return {
         "batch_size": workload.batch_size,
-        "sequence_length": workload.sequence_length,
+        "sequence_length": workload.sequence_length or None,  # images and sound have no tokens
+        "decoder_length": workload.decoder_length or None,
         "tokens": workload.tokens,
-        "tokens_per_forward": workload.batch_size * workload.sequence_length,
+        "tokens_per_forward": workload.batch_size * (workload.sequence_length + workload.decoder_length) or None,
         "kv_cache": False,
         "evaluation": judged,
     }

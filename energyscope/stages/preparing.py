@@ -22,6 +22,7 @@ from energyscope.settings.run import RunSettings
 from energyscope.stages.generate import load_entry
 from energyscope.stages.phases import plan_phases
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
+from energyscope.workloads.given import are_given
 from energyscope.workloads.limits import check_length
 
 
@@ -111,6 +112,8 @@ def prompt_of(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunS
     """
     for length in settings.benchmark.sequence_lengths:
         check_length(loaded, length)
+    if evaluation is None and are_given(settings.data):  # of random weights, or where nothing is judged
+        evaluation = load_evaluation(loaded, data=settings.data, max_examples=settings.max_examples)
     return profile_inputs(
         loaded,
         batch_size=settings.batch_size,

@@ -1,4 +1,4 @@
-"""Public doubles: sensors and a GPU whose true joules are known, for tests of whatever reads a meter.
+"""Public tools for tests: a check of adapters, and sensors and a GPU whose true joules are known.
 
 `SimulatedGpu` is a started meter, a replayer and a clock in one, on virtual time: nothing waits:
 
@@ -13,13 +13,20 @@
     ticks = counter.ticks(7.0, 10.5, load=(10.0, 10.5))
     window = energyscope.metering.window.estimate_window(ticks, calls)
     assert abs(window.energy_mj / counter.true_energy_mj(1e-4) - 1) < 0.01
+
+`check_adapter` is what authors of adapters test them with (`energyscope.testing.conformance`):
+
+    assert check_adapter("llama").problems == []
 """
 
+from energyscope.testing.conformance import Check, Conformance, check_adapter
 from energyscope.testing.gpu import SimulatedBoard, SimulatedCall, SimulatedGpu
 from energyscope.testing.power import PowerTrace
 from energyscope.testing.sensor import SimulatedCounter, SimulatedSensor, Watch, steady_calls
 
 __all__ = [
+    "Check",
+    "Conformance",
     "PowerTrace",
     "SimulatedBoard",
     "SimulatedCall",
@@ -27,5 +34,6 @@ __all__ = [
     "SimulatedGpu",
     "SimulatedSensor",
     "Watch",
+    "check_adapter",
     "steady_calls",
 ]

@@ -129,7 +129,7 @@ def folder_texts(folder: Path, task: Task, text_column: str, label_column: str) 
         DataError: a file is missing, empty or broken.
 
     """
-    split = find_split(folder, _SPLITS[task], _CONFIGURATIONS[task])
+    split = find_split(folder, _SPLITS.get(task, ("validation", "test")), _CONFIGURATIONS.get(task, ()))
     source = f"{folder} ({split.label})" if split.label else str(folder)
     path = f"{folder.name}/{split.files[0].relative_to(folder)}"
     return files_texts(split.files, source, text_column, label_column, lines="wikitext" in path.lower())

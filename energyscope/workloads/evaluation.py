@@ -1,4 +1,4 @@
-"""Evaluation data on the device: examples of similar length in batches, and a digest of their content."""
+"""Evaluation data: examples, their batches on the device, halves of them, and a digest of their content."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from energyscope.adapters import Task
 from energyscope.reasons import Reason
+from energyscope.tasks import RULES, TaskRules, batch_rows, padding_masks
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -22,14 +22,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class Example:
     """Token ids; the class ``label`` where there is one; tokens before ``counted_from`` are context only.
 
-    ``index`` is its place in the source, from 0: of its line or row, or of its window in running text. It says
-    nothing of the content, and two examples are equal without it.
+    ``target`` is what a decoder is to write; ``features`` is an image or sound in place of tokens. ``index`` is
+    its place in the source, from 0: of its line or row, or of its window in running text. It says nothing of the
+    content, and two examples are equal without it.
     """
 
     tokens: Sequence[int]
     label: int | None = None
     counted_from: int = 0
     index: int | None = field(default=None, compare=False)
+    target: Sequence[int] | None = None
+    features: Tensor | None = field(default=None, compare=False)
 
     @property
     def predictions(self) -> int:
@@ -39,15 +42,18 @@ class Example:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Held-out data as batches of ``input_ids`` and ``attention_mask``, each (B, S) int64, on the device.
+    """Held-out data as batches of what the model is fed, on the device: tensors (B, ...) by name.
 
-    ``labels`` has one tensor (B,) for each batch of a classification task, and is None for next-token
-    prediction, where the targets are the tokens themselves. Padding is on the right. ``counted`` has one mask
-    (B, S) bool for each batch: which tokens count as targets; None means all. ``notes`` say what a reader should
-    know of the data, such as how many texts were cut. ``order`` has each example's index in the source, from 0,
-    in the order of the batches, which is by length (see `Example`); None: not known.
-    ``sequence_length`` is the most tokens that an example was allowed, and ``stride`` those from one window of
-    running text to the next; None: not known, or no running text.
+    Tokens are ``input_ids`` and ``attention_mask``, (B, S) int64, a decoder's ``decoder_input_ids``, (B, T); an
+    image is ``pixel_values``. Padding is on the right. ``labels`` has one tensor for each batch: classes (B,),
+    or the target at each token, (B, S) or (B, T). It is None where the targets are the tokens themselves
+    (next-token), and where none is known. ``counted`` has one mask for each batch, bool, (B, S) or (B, T): which
+    tokens count as targets; None means all. ``notes`` say what a reader should know of the data, such as how
+    many texts were cut. ``order`` has each example's index in the source, from 0, in the order of the batches,
+    which is by length (see `Example`); None: not known. ``sequence_length`` is the most tokens that an example
+    was allowed, and ``stride`` those from one window of running text to the next; None: not known, or no running
+    text. ``adapted`` are the task's rules with an adapter's hooks; None: without. With ``as_given`` the batches
+    are a user's own tensors.
     """
 
     source: str
@@ -60,6 +66,18 @@ class Evaluation:
     order: tuple[int, ...] | None = None
     sequence_length: int | None = None
     stride: int | None = None
+    adapted: TaskRules | None = None
+    as_given: bool = False
+
+    @property
+    def rules(self) -> TaskRules:
+        """How the task's predictions are read and judged."""
+        return self.adapted or RULES[self.task]
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it is known what is right; where it is not, outputs can only be compared with each other."""
+        return self.rules.shifted or self.rules.similarity or self.labels is not None
 
     @cached_property
     def digest(self) -> str:
@@ -68,11 +86,10 @@ class Evaluation:
         They do not depend on the batch size, the padding or the device.
         """
         digest = hashlib.sha256()
-        for ids, label, counted in _rows(self):
-            digest.update(len(ids).to_bytes(8, "little"))
-            digest.update(ids.tobytes())
-            digest.update(counted.tobytes())
-            digest.update(b"" if label is None else label.tobytes())
+        for row in _rows(self):
+            digest.update(len(row.ids).to_bytes(8, "little"))
+            for part in (row.ids, row.counted, row.label, row.target, row.features):
+                digest.update(b"" if part is None else part.tobytes())
         return digest.hexdigest()[:16]
 
 
@@ -88,38 +105,20 @@ class Tokenized:
     stride: int | None = None
 
 
-def on_device(tokenized: Tokenized, size: int, padding: int, device: torch.device) -> Evaluation:
-    """Return examples in batches of ``size`` on the device, padded with the token ``padding``."""
-    groups = batched(tokenized.examples, size)
-    batches = tuple(padded(group, padding, device) for group in groups)
-    labels = None
-    if tokenized.task == "classification":
-        labels = tuple(torch.tensor([example.label for example in group], device=device) for group in groups)
-    counted = tuple(counted_targets(group, batch) for group, batch in zip(groups, batches, strict=True))
-    overlap = any(example.counted_from for example in tokenized.examples)
-    return Evaluation(
-        source=tokenized.source,
-        task=tokenized.task,
-        batches=batches,
-        labels=labels,
-        examples=len(tokenized.examples),
-        counted=counted if overlap else None,
-        notes=tokenized.notes,
-        order=source_order(groups),
-        sequence_length=tokenized.sequence_length,
-        stride=tokenized.stride,
-    )
+def evenly(count: int, most: int | None) -> list[int]:
+    """Return the places of at most so many examples, evenly spaced: the first may all be of one class."""
+    return list(range(count)) if most is None or count <= most else [at * count // most for at in range(most)]
 
 
 def examples_of(evaluation: Evaluation) -> list[Example]:
     """Return the examples of evaluation data on the host, in the order of their source where it is known."""
     examples = [
         Example(
-            ids.tolist(),
-            label=None if label is None else int(label),
-            counted_from=int(counted.argmax()) if len(counted) else 0,
+            row.ids.tolist(),
+            label=None if row.label is None else int(row.label),
+            counted_from=int(row.counted.argmax()) if evaluation.rules.shifted and len(row.counted) else 0,
         )
-        for ids, label, counted in _rows(evaluation)
+        for row in _rows(evaluation)
     ]
     if evaluation.order is None:
         return examples
@@ -135,7 +134,7 @@ def halves(evaluation: Evaluation) -> tuple[Evaluation, Evaluation]:
     """
     middles, ahead = list[int](), 0
     for batch in evaluation.batches:
-        rows = len(batch["input_ids"])
+        rows = batch_rows(batch)
         middle = (rows + (rows % 2 and ahead <= 0)) // 2
         ahead += 2 * middle - rows
         middles.append(middle)
@@ -151,7 +150,7 @@ def thinned(evaluation: Evaluation, most: int) -> Evaluation:
     chosen = set(np.linspace(0, evaluation.examples - 1, most).round().astype(int).tolist())
     rows, begin = list[list[int]](), 0
     for batch in evaluation.batches:
-        end = begin + len(batch["input_ids"])
+        end = begin + batch_rows(batch)
         rows.append([place - begin for place in range(begin, end) if place in chosen])
         begin = end
     return _part(evaluation, rows)
@@ -159,7 +158,7 @@ def thinned(evaluation: Evaluation, most: int) -> Evaluation:
 
 def _part(evaluation: Evaluation, rows: Sequence[slice | list[int]]) -> Evaluation:
     """Return some rows of every batch, without batches that have none; padding stays as it is."""
-    sizes = [len(batch["input_ids"][part]) for batch, part in zip(evaluation.batches, rows, strict=True)]
+    sizes = [len(next(iter(batch.values()))[part]) for batch, part in zip(evaluation.batches, rows, strict=True)]
     chosen = [(index, part) for index, (part, size) in enumerate(zip(rows, sizes, strict=True)) if size]
 
     def cut(tensors: Sequence[Tensor] | None) -> tuple[Tensor, ...] | None:
@@ -178,52 +177,39 @@ def _part(evaluation: Evaluation, rows: Sequence[slice | list[int]]) -> Evaluati
     )
 
 
-def _rows(evaluation: Evaluation) -> Iterator[tuple[Array, Array | None, Array]]:
-    """Yield each example's ids, label and which of its tokens count, on the host and without padding."""
+@dataclass(frozen=True)
+class _Row:
+    """An example's numbers on the host, without padding."""
+
+    ids: Array
+    counted: Array
+    label: Array | None = None
+    target: Array | None = None
+    features: Array | None = None
+
+
+def _rows(evaluation: Evaluation) -> Iterator[_Row]:
+    """Yield each example on the host, without padding; of masked tokens, those that were there."""
     for index, batch in enumerate(evaluation.batches):
-        ids = batch["input_ids"].cpu().numpy().astype("<i8")
-        masks = _host(batch.get("attention_mask"), ids.shape)
-        counted = _host(None if evaluation.counted is None else evaluation.counted[index], ids.shape)
-        labels = None if evaluation.labels is None else evaluation.labels[index].cpu().numpy().astype("<i8")
-        for row, mask in enumerate(masks):
-            yield ids[row][mask], None if labels is None else labels[row], counted[row][mask]
+        originals: Array | None
+        masks = [_host(mask) for mask in padding_masks(batch)]
+        labels = None if evaluation.labels is None else _host(evaluation.labels[index]).astype("<i8")
+        if evaluation.rules.per_token and labels is not None and "decoder_input_ids" not in batch:
+            originals, labels = labels, None  # of masked tokens
+        else:
+            originals = _host(batch["input_ids"]).astype("<i8") if "input_ids" in batch else None
+        counted = masks[-1] if evaluation.counted is None else _host(evaluation.counted[index])
+        features = next((_host(batch[name]) for name in batch if batch[name].is_floating_point()), None)
+        for row, mask in enumerate(masks[0]):
+            yield _Row(
+                np.zeros(0, "<i8") if originals is None else originals[row][mask],
+                counted[row][masks[-1][row]],
+                None if labels is None or labels.ndim > 1 else labels[row],
+                None if labels is None or labels.ndim == 1 else labels[row][masks[-1][row]],
+                None if features is None else features[row],
+            )
 
 
-def batched(examples: Sequence[Example], size: int) -> list[list[Example]]:
-    """Group examples by length, to need little padding; the order is the same every time.
-
-    A last batch of one example joins the batch before it: resampling takes another example's activation,
-    and needs two. Batches of one by ``size`` stay as they are.
-    """
-    ordered = sorted(examples, key=lambda example: len(example.tokens))
-    groups = [ordered[start : start + size] for start in range(0, len(ordered), size)]
-    if size > 1 and len(groups) > 1 and len(groups[-1]) == 1:
-        groups[-2:] = [groups[-2] + groups[-1]]
-    return groups
-
-
-def source_order(groups: Sequence[Sequence[Example]]) -> tuple[int, ...] | None:
-    """Return the examples' indices in the source, in the order of the batches; None where one is not known."""
-    indices = [example.index for group in groups for example in group]
-    known = tuple(index for index in indices if index is not None)
-    return known if len(known) == len(indices) else None
-
-
-def padded(group: Sequence[Example], padding: int, device: torch.device) -> dict[str, Tensor]:
-    """Return a batch's ``input_ids`` and ``attention_mask``, (B, S) int64 on the device, padded behind."""
-    lengths = [len(example.tokens) for example in group]
-    rest = [max(lengths) - length for length in lengths]
-    rows = [[*example.tokens, *[padding] * short] for example, short in zip(group, rest, strict=True)]
-    masks = [[1] * length + [0] * short for length, short in zip(lengths, rest, strict=True)]
-    return {"input_ids": torch.tensor(rows).to(device), "attention_mask": torch.tensor(masks).to(device)}
-
-
-def counted_targets(group: Sequence[Example], batch: Mapping[str, Tensor]) -> Tensor:
-    """Return which tokens of a batch count as targets, bool (B, S): no padding, and no mere context."""
-    mask = batch["attention_mask"].bool()
-    first = torch.tensor([example.counted_from for example in group], device=mask.device)
-    return mask & (torch.arange(mask.shape[1], device=mask.device) >= first.unsqueeze(1))
-
-
-def _host(mask: Tensor | None, shape: tuple[int, ...]) -> Array:
-    return np.ones(shape, dtype=bool) if mask is None else mask.bool().cpu().numpy()
+def _host(tensor: Tensor) -> Array:
+    array: Array = tensor.detach().cpu().numpy()
+    return array

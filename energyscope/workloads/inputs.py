@@ -6,27 +6,30 @@ tokenizer, a disk or a copy on the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
+from energyscope.model_inputs import main_input
 from energyscope.reasons import words
+from energyscope.tasks import rules_of
 from energyscope.workloads import datasets
-from energyscope.workloads.evaluation import Evaluation, Example, Tokenized, on_device
+from energyscope.workloads.batches import on_device
+from energyscope.workloads.evaluation import Evaluation, Tokenized, evenly
+from energyscope.workloads.given import are_given, given_tensors
+from energyscope.workloads.images import folder_images, holds_images
 from energyscope.workloads.layouts import data_files
 from energyscope.workloads.limits import (
     check_batch_size,
     check_length,
     position_limit,
-    text_config,
     vocabulary_size,
 )
 from energyscope.workloads.prepared import is_prepared, read_prepared
 from energyscope.workloads.texts import DEFAULT_TEXT_COLUMN, Texts, file_texts
 from energyscope.workloads.timed import benchmark_inputs, default_length
-from energyscope.workloads.tokenized import class_indices, running_examples, separate_examples
+from energyscope.workloads.tokenized import class_indices, paired_examples, running_examples, separate_examples
 
 COLUMNS = (DEFAULT_TEXT_COLUMN, "label")  # where none are named
 EVALUATION_LENGTH = 512
@@ -48,12 +51,14 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     """Return evaluation data, tokenized and on the model's device.
 
     ``data`` is a JSONL, CSV, TSV, Parquet or text file, a folder with a data set (see
-    `energyscope.workloads.layouts`), or a prepared set, which is not tokenized again; without it, the bundled
-    model's held-out data or the adapter's data set. Of more than ``max_examples`` examples, evenly spaced ones are
-    taken. Examples are ordered by length, to need little padding, and cut at ``sequence_length`` tokens (default
-    512, or the model's maximum). Without ``batch_size`` batches have 16 examples, fewer where the logits of so
-    many would take more than 1 GiB. Running text, such as a ``.txt`` file, becomes windows of that many tokens,
-    ``stride`` apart (default: half of it), of which only the tokens beyond the window before count as predictions.
+    `energyscope.workloads.layouts`), a prepared set, which is not tokenized again, a folder of images
+    (`energyscope.workloads.images`) or a safetensors file of given inputs (`energyscope.workloads.given`);
+    without it, the bundled model's held-out data or the adapter's data set. Of more than ``max_examples``
+    examples, evenly spaced ones are taken. Examples are ordered by length, to need little padding, and cut at
+    ``sequence_length`` tokens (default 512, or the model's maximum). Without ``batch_size`` batches have 16
+    examples, fewer where the logits of so many would take more than 1 GiB. Running text, such as a ``.txt``
+    file, becomes windows of that many tokens, ``stride`` apart (default: half of it), of which only the tokens
+    beyond the window before count as predictions.
 
     Raises:
         DataError: no data, no tokenizer, broken data, labels that the model does not have, or a set that was
@@ -68,6 +73,10 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     length = check_length(loaded, default if sequence_length is None else sequence_length)
     if batch_size is not None:
         check_batch_size(batch_size)
+    if data is not None and are_given(data):
+        return given_tensors(loaded, Path(data), batch_size or EVALUATION_BATCH, max_examples)
+    if data is not None and holds_images(Path(data)):
+        return on_device(folder_images(loaded, Path(data), max_examples), batch_size or EVALUATION_BATCH, loaded)
     if data is not None and is_prepared(Path(data)):
         if (text_column, label_column) != COLUMNS:
             raise UsageError(
@@ -79,9 +88,11 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
         tokenized = _tokenized(loaded, data, columns, length, _checked_stride(stride, length))
     if stride is not None and tokenized.stride is None:
         raise UsageError(f"--stride is for running text, and {tokenized.source} holds single texts: leave it out")
-    sample = replace(tokenized, examples=_sample(tokenized.examples, max_examples))
+    sample = replace(
+        tokenized, examples=[tokenized.examples[at] for at in evenly(len(tokenized.examples), max_examples)]
+    )
     size = _fitting_batch(loaded, tokenized.sequence_length or length) if batch_size is None else batch_size
-    return on_device(sample, size, _padding(loaded), loaded.device)
+    return on_device(sample, size, loaded)
 
 
 def synthetic_evaluation(loaded: LoadedModel, *, examples: int, seed: int = 0) -> Evaluation:
@@ -95,6 +106,7 @@ def synthetic_evaluation(loaded: LoadedModel, *, examples: int, seed: int = 0) -
         labels=None,
         examples=size * len(batches),
         sequence_length=default_length(loaded),
+        adapted=rules_of(loaded.adapter),
     )
 
 
@@ -102,10 +114,10 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder that holds no data, before a model is loaded.
 
     Raises:
-        UsageError: it holds neither a prepared set nor a data set.
+        UsageError: it holds neither a prepared set nor a data set nor images.
 
     """
-    if not is_prepared(folder):
+    if not is_prepared(folder) and not holds_images(folder):
         data_files(folder)
 
 
@@ -115,22 +127,29 @@ def _tokenized(
     if loaded.tokenizer is None:
         why = words(loaded.tokenizer_reason)
         raise DataError(f"{loaded.name} has no tokenizer ({why}), so no text can be fed to it")
+    if main_input(loaded.model) != "input_ids":
+        raise DataError(f"{loaded.name} reads no text: its data are images or sound, not {data or 'a data set'}")
+    if loaded.adapter.task == "masked-token" and loaded.tokenizer.mask_token_id is None:
+        raise DataError(f"the tokenizer of {loaded.name} has no mask token, so no token can be masked")
     texts = _texts(loaded, data, *columns)
-    task = loaded.adapter.task
-    is_running = task != "classification" and texts.running is not None
-    if is_running:
-        examples, notes = running_examples(loaded.tokenizer, texts.running or "", length, stride)
+    task, running = loaded.adapter.task, None
+    if task in {"next-token", "masked-token"} and texts.running is not None:
+        running = stride if task == "next-token" else length  # masked tokens see both sides: no window needs more
+        examples, notes = running_examples(loaded.tokenizer, texts.running, length, running)
+    elif task == "sequence-to-sequence":
+        examples, notes = paired_examples(loaded.tokenizer, texts, length)
     else:
         labels = class_indices(loaded, texts) if task == "classification" else None
-        examples, notes = separate_examples(loaded.tokenizer, texts, length, labels)
+        least = 2 if rules_of(loaded.adapter).per_token else 1
+        examples, notes = separate_examples(loaded.tokenizer, texts, length, labels, least)
     if not examples:
         raise DataError(f"{texts.source} holds no example of two tokens or more: nothing can be predicted")
-    return Tokenized(texts.source, task, examples, texts.notes + notes, length, stride if is_running else None)
+    return Tokenized(texts.source, task, examples, texts.notes + notes, length, running)
 
 
 def _fitting_batch(loaded: LoadedModel, length: int) -> int:
     """Return how many examples' logits fit in what is allowed, two at least: resampling needs another one."""
-    if loaded.adapter.task == "classification":
+    if not rules_of(loaded.adapter).per_token:
         return EVALUATION_BATCH
     needed = 4 * length * vocabulary_size(loaded)  # bytes in fp32, as they are compared
     return max(2, min(EVALUATION_BATCH, LOGITS_BYTES // needed))
@@ -153,17 +172,3 @@ def _texts(loaded: LoadedModel, data: str | None, text_column: str, label_column
     if loaded.adapter.dataset is None:
         raise DataError(f"the adapter {loaded.adapter.name!r} names no data set: give a file with --data")
     return datasets.hub_texts(loaded.adapter.dataset)
-
-
-def _sample(examples: Sequence[Example], most: int | None) -> Sequence[Example]:
-    """Take evenly spaced examples: the first ones of a file that is ordered by class would be all alike."""
-    if most is None or len(examples) <= most:
-        return examples
-    return [examples[index * len(examples) // most] for index in range(most)]
-
-
-def _padding(loaded: LoadedModel) -> int:
-    """Return the token behind short examples; its place is masked, so that any of the vocabulary would do."""
-    holder = text_config(loaded) if loaded.tokenizer is None else loaded.tokenizer
-    padding = getattr(holder, "pad_token_id", None)
-    return padding if isinstance(padding, int) else 0

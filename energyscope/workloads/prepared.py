@@ -22,6 +22,7 @@ from energyscope.errors import DataError, UsageError
 from energyscope.failures import first_line
 from energyscope.loading import LoadedModel
 from energyscope.reasons import read, reason, words
+from energyscope.tasks import padding_masks
 from energyscope.workloads.evaluation import Evaluation, Example, Tokenized, examples_of
 from energyscope.workloads.identity import check_identity, identity
 
@@ -64,6 +65,8 @@ def save_prepared(loaded: LoadedModel, evaluation: Evaluation, folder: Path, *, 
 
     """
     check_free(folder)
+    if loaded.adapter.task not in {"next-token", "masked-token", "classification"}:
+        raise UsageError(f"{loaded.name} is for {loaded.adapter.task}: a prepared set holds one text an example")
     if loaded.tokenizer is None:
         why = words(loaded.tokenizer_reason)
         raise DataError(f"{loaded.name} has no tokenizer ({why}), by which a set is known")
@@ -150,7 +153,7 @@ def _document(loaded: LoadedModel, evaluation: Evaluation) -> dict[str, Any]:
 
 def token_count(evaluation: Evaluation) -> int:
     """Return how many tokens the examples have together, context of overlapping windows included."""
-    return sum(int(batch["attention_mask"].sum()) for batch in evaluation.batches)
+    return sum(int(padding_masks(batch)[0].sum()) for batch in evaluation.batches)
 
 
 def _write_tensors(examples: list[Example], path: Path) -> str:

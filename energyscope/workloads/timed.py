@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,6 +11,8 @@ import torch
 
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel
+from energyscope.model_inputs import Input, model_inputs
+from energyscope.tasks import batch_rows, fed, padding_masks, rules_of
 from energyscope.workloads.evaluation import Evaluation
 from energyscope.workloads.limits import check_batch_size, check_length, position_limit, text_config
 
@@ -20,8 +23,9 @@ PROFILE_LENGTH = 128
 class Workload:
     """The input that is profiled: ``batch_size`` x ``sequence_length`` tokens, none of them padding.
 
-    ``tokens`` says whether they are text or random ids. A decode step has one token of each sequence, on a KV
-    cache of ``context_length`` tokens; ``kv_cache`` is None where there is no cache.
+    A decoder beside an encoder reads ``decoder_length`` tokens more of each example; an image or sound has no
+    tokens, and a length of 0. ``tokens`` says whether they are text or random ids. A decode step has one token
+    of each sequence, on a KV cache of ``context_length`` tokens; ``kv_cache`` is None where there is no cache.
     """
 
     inputs: Mapping[str, Any]
@@ -31,6 +35,7 @@ class Workload:
     phase: Literal["prefill", "decode"] = "prefill"
     context_length: int | None = None
     kv_cache: Literal["dynamic", "static"] | None = None
+    decoder_length: int = 0
 
     @property
     def context(self) -> int:
@@ -84,19 +89,59 @@ def benchmark_inputs(
         UsageError: the length is beyond the model's positions, or a size is not positive.
 
     """
-    length = check_length(loaded, default_length(loaded) if sequence_length is None else sequence_length)
     check_batch_size(batch_size)
     if count < 1:
         raise UsageError(f"{count} batches are too few: use 1 or more")
-    size = batch_size * length
-    batches = (
-        _synthetic_ids(loaded, count, size, seed) if evaluation is None else _data_ids(evaluation, count, size)
-    )
+    if evaluation is not None and evaluation.as_given:
+        return _given(loaded, evaluation, batch_size, sequence_length, count)
+    length = check_length(loaded, default_length(loaded) if sequence_length is None else sequence_length)
+    columns = {
+        item.name: _batches_of(item, loaded, evaluation, count, seed)
+        for item in model_inputs(loaded.model, batch_size, length)
+    }
+    batches = zip(*columns.values(), strict=False)
     workloads = []
     for batch in batches:
-        ids = batch.reshape(batch_size, length).to(loaded.device)
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        workloads.append(Workload(inputs, "data" if evaluation else "synthetic", batch_size, length))
+        inputs = {name: tensor.to(loaded.device) for name, tensor in zip(columns, batch, strict=True)}
+        workloads.append(_workload(loaded, inputs, "data" if evaluation else "synthetic"))
+    return tuple(workloads)
+
+
+def _workload(
+    loaded: LoadedModel, inputs: Mapping[str, torch.Tensor], tokens: Literal["data", "synthetic"]
+) -> Workload:
+    main, decoder = inputs.get("input_ids"), inputs.get("decoder_input_ids")
+    return Workload(
+        fed(loaded.model, inputs, rules_of(loaded.adapter)),
+        tokens,
+        batch_size=batch_rows(inputs),
+        sequence_length=0 if main is None else main.shape[1],
+        decoder_length=0 if decoder is None else decoder.shape[1],
+    )
+
+
+def _given(
+    loaded: LoadedModel, evaluation: Evaluation, batch_size: int, sequence_length: int | None, count: int
+) -> tuple[Workload, ...]:
+    """Return batches of a user's own tensors, as they are; too few examples are taken again.
+
+    Raises:
+        UsageError: another length than theirs is asked for.
+
+    """
+    names = list(evaluation.batches[0])
+    columns = {name: torch.cat([batch[name] for batch in evaluation.batches]) for name in names}
+    length = columns["input_ids"].shape[1] if "input_ids" in columns else 0
+    if sequence_length not in (None, length):
+        raise UsageError(
+            f"--sequence-length {sequence_length} is not what {evaluation.source} holds ({length}): leave it out"
+        )
+    total = len(columns[names[0]])
+    workloads = []
+    for start in range(0, max(1, min(count, total // batch_size)) * batch_size, batch_size):
+        places = torch.arange(start, start + batch_size) % total
+        inputs = {name: tensor[places.to(tensor.device)] for name, tensor in columns.items()}
+        workloads.append(_workload(loaded, inputs, "data"))
     return tuple(workloads)
 
 
@@ -105,14 +150,34 @@ def default_length(loaded: LoadedModel) -> int:
     return min(PROFILE_LENGTH, position_limit(loaded))
 
 
-def _data_ids(evaluation: Evaluation, count: int, size: int) -> list[torch.Tensor]:
-    """Return the data's tokens in a row, those of overlapping windows once, cut into ids of a batch each."""
-    masks = evaluation.counted or [batch["attention_mask"].bool() for batch in evaluation.batches]
-    stream = torch.cat([batch["input_ids"][mask] for batch, mask in zip(evaluation.batches, masks, strict=True)])
-    batches = min(count, len(stream) // size)
-    if not batches:
-        return [stream.repeat(-(-size // len(stream)))[:size]]
-    return list(stream[: batches * size].reshape(batches, size))
+def _batches_of(
+    item: Input, loaded: LoadedModel, evaluation: Evaluation | None, count: int, seed: int
+) -> list[torch.Tensor]:
+    """Return up to ``count`` batches of one input: the data's in a row, else random; a mask hides nothing."""
+    if item.content == "mask":
+        return [torch.ones(item.shape, dtype=torch.long)] * count
+    if evaluation is not None and all(item.name in batch for batch in evaluation.batches):
+        rows = _data_rows(evaluation, item)
+        size = math.prod(item.shape[:1] if item.content == "features" else item.shape)
+        batches = min(count, len(rows) // size)
+        if not batches:
+            rows, batches = rows.repeat(-(-size // len(rows)), *[1] * (rows.dim() - 1)), 1
+        return list(rows[: batches * size].reshape(batches, *item.shape))
+    if item.content == "tokens":
+        return [ids.reshape(item.shape) for ids in _synthetic_ids(loaded, count, math.prod(item.shape), seed)]
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(item.shape, generator=generator) for _ in range(count)]
+
+
+def _data_rows(evaluation: Evaluation, item: Input) -> torch.Tensor:
+    """Return the data's tokens in a row, those of overlapping windows once; of images and sound, all examples."""
+    if item.content == "features":
+        return torch.cat([batch[item.name] for batch in evaluation.batches])
+    place = -1 if item.name.startswith("decoder") else 0
+    masks = [padding_masks(batch)[place] for batch in evaluation.batches]
+    if evaluation.rules.shifted and evaluation.counted is not None:
+        masks = list(evaluation.counted)
+    return torch.cat([batch[item.name][mask] for batch, mask in zip(evaluation.batches, masks, strict=True)])
 
 
 def _synthetic_ids(loaded: LoadedModel, count: int, size: int, seed: int) -> list[torch.Tensor]:

@@ -44,22 +44,53 @@ def strided_windows(tokens: Sequence[int], length: int, stride: int) -> list[Exa
 
 
 def separate_examples(
-    tokenizer: Any, texts: Texts, length: int, labels: Sequence[int] | None
+    tokenizer: Any, texts: Texts, length: int, labels: Sequence[int] | None, least: int = 1
 ) -> tuple[list[Example], Notes]:
     """Tokenize each text by itself, cut at ``length`` tokens; return notes of what was cut or left out.
 
-    Without labels the tokens are the targets: texts of fewer than two are left out.
+    Texts of fewer tokens than ``least`` are left out.
     """
     token_ids = _token_ids(tokenizer, [row.text for row in texts.rows], length)
     notes = _cut_notes(tokenizer, texts.rows, token_ids, length)
     known: Sequence[int | None] = [None] * len(token_ids) if labels is None else labels
     columns = zip(token_ids, known, texts.rows, strict=True)
     examples = [Example(ids, label, index=row.number - 1) for ids, label, row in columns]
-    if labels is None:
-        examples = [example for example in examples if len(example.tokens) > 1]
-        if short := len(token_ids) - len(examples):
-            notes += (reason("single-token-texts", texts=short, total=len(token_ids)),)
+    examples = [example for example in examples if len(example.tokens) >= least]
+    if short := len(token_ids) - len(examples):
+        notes += (reason("single-token-texts", texts=short, total=len(token_ids)),)
     return examples, notes
+
+
+def paired_examples(tokenizer: Any, texts: Texts, length: int) -> tuple[list[Example], Notes]:
+    """Tokenize texts and what a decoder is to make of them, which the column of the labels holds.
+
+    Both are cut at ``length`` tokens.
+
+    Raises:
+        UsageError: the source has columns, but not this one.
+        DataError: a row has no target text.
+
+    """
+    _check_label_column(texts, "target texts")
+    targets = []
+    for row in texts.rows:
+        if not isinstance(row.label, str) or not row.label.strip():
+            where = f"{texts.source}, {texts.unit} {row.number},"
+            raise DataError(f"{where} has no target text in column {texts.label_column!r}")
+        targets.append(row.label)
+    sources = _token_ids(tokenizer, [row.text for row in texts.rows], length)
+    wanted = _token_ids(tokenizer, targets, length, target=True)
+    notes = _cut_notes(tokenizer, texts.rows, sources, length)
+    columns = zip(sources, wanted, texts.rows, strict=True)
+    return [Example(ids, index=row.number - 1, target=tokens) for ids, tokens, row in columns if tokens], notes
+
+
+def _check_label_column(texts: Texts, held: str) -> None:
+    if texts.columns and texts.label_column not in texts.columns:
+        raise UsageError(
+            f"{texts.source} has no column {texts.label_column!r} (it has: {', '.join(texts.columns)}): "
+            f"name the column of the {held} with --label-column"
+        )
 
 
 def class_indices(loaded: LoadedModel, texts: Texts) -> list[int]:
@@ -70,11 +101,7 @@ def class_indices(loaded: LoadedModel, texts: Texts) -> list[int]:
         DataError: a row has no label, or one that the model does not have.
 
     """
-    if texts.columns and texts.label_column not in texts.columns:
-        raise UsageError(
-            f"{texts.source} has no column {texts.label_column!r} (it has: {', '.join(texts.columns)}): "
-            "name the column of the labels with --label-column"
-        )
+    _check_label_column(texts, "labels")
     config = text_config(loaded)
     names = {str(name).lower(): int(index) for name, index in (config.label2id or {}).items()}
     return [_known_class(row, names, config.num_labels, texts, loaded.name) for row in texts.rows]
@@ -100,9 +127,10 @@ def _class_index(label: Any, names: Mapping[str, int]) -> int | None:
     return int(number) if number.is_integer() else None
 
 
-def _token_ids(tokenizer: Any, texts: list[str], length: int | None) -> list[list[int]]:
+def _token_ids(tokenizer: Any, texts: list[str], length: int | None, *, target: bool = False) -> list[list[int]]:
+    given = {"text_target" if target else "text": texts}
     encoded = tokenizer(
-        texts, truncation=length is not None, max_length=length, return_attention_mask=False, verbose=False
+        **given, truncation=length is not None, max_length=length, return_attention_mask=False, verbose=False
     )
     ids: list[list[int]] = encoded["input_ids"]
     return ids

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from conformance import blocks_of_a_layer, meta_model, parameters, parameters_without_component, tiny_tree
+from conformance import SIZES, blocks_of_a_layer, meta_model, parameters, tiny_tree
 
 from energyscope.adapter_registry import adapter_for, load_adapter
+from energyscope.testing import check_adapter
 
 ADAPTER = load_adapter("llama")
+GROUPED = {**SIZES, "num_key_value_heads": 1}
 
 
 def test_serves_its_family_as_a_language_model() -> None:
@@ -15,6 +17,13 @@ def test_serves_its_family_as_a_language_model() -> None:
     assert adapter_for("llama") is ADAPTER
     assert (ADAPTER.task, ADAPTER.metric, ADAPTER.dataset) == ("next-token", "perplexity", "wikitext2")
     assert all(checkpoint.gated for checkpoint in ADAPTER.checkpoints.values())
+
+
+def test_conforms() -> None:
+    """With shared keys and values, all that authors of adapters check holds, paths and replay and the rest."""
+    report = check_adapter("llama", GROUPED)
+    assert report.problems == []
+    assert [check.name for check in report.checks if check.passed is None] == []
 
 
 def test_every_layer_has_its_blocks_and_sub_components() -> None:
@@ -37,11 +46,6 @@ def test_ends_of_the_model_are_components_at_coarse() -> None:
     kinds = [component.kind for component in coarse.children("model")]
     assert kinds == ["embedding", "layer", "layer", "norm", "lm_head"]
     assert "rotary" in {component.kind for component in fine.children("model")}
-
-
-def test_every_parameter_belongs_to_a_component() -> None:
-    """No weight is outside the components, so none of its energy is unexplained by construction."""
-    assert parameters_without_component(tiny_tree("llama")) == set()
 
 
 @pytest.mark.parametrize(

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from conformance import (
-    blocks_of_a_layer,
-    meta_model,
-    names_used_twice,
-    nested_siblings,
-    parameters,
-    parameters_without_component,
-    tiny_tree,
-    unlike_the_model,
-    work_beyond_children,
-)
+from conformance import SIZES, blocks_of_a_layer, meta_model, parameters, tiny_tree
 
 from energyscope.adapter_registry import adapter_for, load_adapter
-from energyscope.adapters import GRANULARITIES, Granularity
+from energyscope.testing import check_adapter
 
 ADAPTER = load_adapter("qwen2")
 HEADS = {"num_key_value_heads": 1}
+GROUPED = {**SIZES, **HEADS}
 
 
 def test_serves_its_family_as_a_language_model() -> None:
@@ -27,6 +18,13 @@ def test_serves_its_family_as_a_language_model() -> None:
     assert adapter_for("qwen2") is ADAPTER
     assert (ADAPTER.task, ADAPTER.metric, ADAPTER.dataset) == ("next-token", "perplexity", "wikitext2")
     assert not any(checkpoint.gated for checkpoint in ADAPTER.checkpoints.values())
+
+
+def test_conforms() -> None:
+    """With shared keys and values, all that authors of adapters check holds, paths and replay and the rest."""
+    report = check_adapter("qwen2", GROUPED)
+    assert report.problems == []
+    assert [check.name for check in report.checks if check.passed is None] == []
 
 
 def test_has_the_parts_of_llama() -> None:
@@ -45,27 +43,6 @@ def test_every_layer_has_its_blocks_and_sub_components() -> None:
         "input_layernorm": ["norm"],
         "post_attention_layernorm": ["norm"],
     }  # fmt: skip
-
-
-@pytest.mark.parametrize("granularity", GRANULARITIES)
-def test_components_are_disjoint(granularity: Granularity) -> None:
-    """Each has its own name, none of two siblings holds the other, and together they own every weight."""
-    tree = tiny_tree("qwen2", granularity, **HEADS)
-    assert names_used_twice(tree) == set()
-    assert nested_siblings(tree) == []
-    assert parameters_without_component(tree) == set()
-
-
-def test_blocks_hold_all_matrix_work() -> None:
-    """No parent does matrix work beside its children, down to the finest granularity."""
-    assert work_beyond_children(tiny_tree("qwen2", **HEADS)) == {}
-
-
-@pytest.mark.parametrize("padded", [0, 4])
-@pytest.mark.parametrize("granularity", GRANULARITIES)
-def test_components_replay_to_what_they_returned(granularity: Granularity, padded: int) -> None:
-    """GIVEN captured inputs THEN each component alone, also without its children, returns what it did."""
-    assert unlike_the_model(tiny_tree("qwen2", granularity, **HEADS), padded) == []
 
 
 @pytest.mark.parametrize(

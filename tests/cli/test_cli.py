@@ -57,7 +57,7 @@ def test_the_commands_are_these(tmp_path):
 
     assert list(COMMANDS) == [
         "run", "sweep", "benchmark", "plan", "figures", "report", "compare", "laws", "predict", "prepare",
-        "models", "runs", "show", "doctor",
+        "models", "check-adapter", "runs", "show", "doctor",
     ]  # fmt: skip
 
 

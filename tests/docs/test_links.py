@@ -26,7 +26,7 @@ OTHER_TOOLS = {"--nproc-per-node", "--out", "--full", "--components"}  # torchru
 CODE = re.compile(
     r"^```\w*\n(.*?)^```|^((?: {4}\S[^\n]*\n)+)|`((?:[^`\n]|\n(?!\n))+)`", flags=re.DOTALL | re.MULTILINE
 )
-CALL = re.compile(r"(?<!from )energyscope +([a-z]+)\b([^`#|&;\n]*)")
+CALL = re.compile(r"(?<!from )energyscope +([a-z][a-z-]*)\b([^`#|&;\n]*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 PUBLIC = {
     "energyscope": ("run", "load_run", "compare", "load_model", "PowerLog", "compute_energy"),
     "energyscope/adapters": ("Adapter", "Part", "Checkpoint"),
-    "energyscope/testing": ("SimulatedGpu", "SimulatedCounter", "SimulatedSensor", "steady_calls"),
+    "energyscope/testing": ("check_adapter", "SimulatedGpu", "SimulatedCounter", "SimulatedSensor"),
     "energyscope/metering/choice": ("open_meter",),
     "energyscope/metering/group": ("MeterGroup.windows",),
     "energyscope/metering/window": ("estimate_window", "Window"),

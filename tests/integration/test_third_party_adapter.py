@@ -59,6 +59,14 @@ def python(code: str, *arguments: str, path: Path, folder: Path) -> subprocess.C
 MAIN = "from energyscope.cli import main; main()"
 
 
+def test_readme_adapter_passes_the_checks_that_authors_make(installed: Path, tmp_path: Path) -> None:
+    """GIVEN the installed package THEN `energyscope check-adapter` finds nothing wrong with it."""
+    done = python(MAIN, "check-adapter", "qwen3", "--json", path=installed, folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    checks = {check["name"]: check["passed"] for check in json.loads(done.stdout)["checks"]}
+    assert set(checks.values()) == {True}
+
+
 def test_readme_adapter_is_found_and_valid(installed: Path, tmp_path: Path) -> None:
     """GIVEN the installed package THEN its adapter is listed beside ours, and its checkpoint's size is true."""
     code = """if True:

@@ -82,7 +82,13 @@ def test_nothing_with_an_energy_is_no_subject(generation):
 
 @pytest.mark.parametrize(
     ("batch", "length", "name"),
-    [(1, 128, "128 tokens"), (8, 2048, "8 x 2,048 tokens"), (4, None, "a batch of 4"), (None, 128, "")],
+    [
+        (1, 128, "128 tokens"),
+        (8, 2048, "8 x 2,048 tokens"),
+        (4, None, "4 examples"),
+        (1, None, "one example"),
+        (None, 128, ""),
+    ],
 )
 def test_a_shape_reads_as_what_a_pass_reads(batch, length, name):
     """GIVEN batch and length, THEN both in words; a batch of one is not named."""

@@ -21,7 +21,6 @@ from transformers import (
 from energyscope.adapters import Adapter, Part
 from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import DataError, ModelError, UsageError
-from energyscope.impact.changer import TASK_METRICS
 from energyscope.impact.predictions import Reference
 from energyscope.reasons import read
 from energyscope.runs.schema import ImpactRow
@@ -154,11 +153,10 @@ def test_every_component_of_each_family_gets_its_rows(name: str) -> None:
     """GIVEN a model of each shipped family, THEN every component has a row for each method and metric."""
     model, tree, adapter = family(name)
     result = ablate(model, tree, evaluation(adapter.task, sentences()))
+    quality = f"{adapter.metric}_difference"
+    metrics = ("kl", "js", "loss_difference", quality, "top1_agreement", "logit_difference", "output_change")
     expected = [
-        (part.name, method, metric)
-        for part in list(tree)[1:]
-        for method in ("zero", "mean")
-        for metric in (*TASK_METRICS[adapter.task], "output_change")
+        (part.name, method, metric) for part in list(tree)[1:] for method in ("zero", "mean") for metric in metrics
     ]
     assert [(row.component, row.method, row.metric) for row in result.rows] == expected
     assert all(row.examples == 12 for row in result.rows)

@@ -11,23 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from energyscope.workloads import Evaluation
-from energyscope.workloads.evaluation import (
-    Example,
-    batched,
-    counted_targets,
-    halves,
-    padded,
-    source_order,
-    thinned,
-)
+from energyscope.workloads.batches import batched, counted_targets, padded, source_order
+from energyscope.workloads.evaluation import Example, halves, thinned
 from energyscope.workloads.tokenized import strided_windows
-
-HOST = torch.device("cpu")
 
 
 def evaluation(examples: Sequence[Example], size: int, *, padding: int = 0, labelled: bool = True) -> Evaluation:
     groups = batched(examples, size)
-    batches = tuple(padded(group, padding, HOST) for group in groups)
+    batches = tuple(padded([example.tokens for example in group], padding) for group in groups)
     counted = tuple(counted_targets(group, batch) for group, batch in zip(groups, batches, strict=True))
     labels = tuple(torch.tensor([example.label for example in group]) for group in groups) if labelled else None
     task = "classification" if labelled else "next-token"
@@ -82,7 +73,7 @@ def test_all_targets_count_unless_said() -> None:
 def test_padding_and_context_do_not_count() -> None:
     """GIVEN a window of which two tokens are context, beside a shorter one, THEN only the rest counts."""
     group = [Example([1, 2, 3, 4], counted_from=2), Example([5, 6])]
-    mask = counted_targets(group, padded(group, 0, HOST))
+    mask = counted_targets(group, padded([example.tokens for example in group], 0))
     assert mask.tolist() == [[False, False, True, True], [True, True, False, False]]
 
 

@@ -29,7 +29,7 @@ class ActivationListener:
     def called(self, call: Call) -> None:
         """Compare a call's output with the same in INT8."""
         self.calls += 1
-        output = by_example(positions_first(call.module, call.output), call.mask)
+        output = by_example(positions_first(call.module, call.output), call.masks)
         if output is None:
             self.problem = reason("output-not-by-example")
             return
@@ -73,7 +73,7 @@ class ActivationListener:
     @staticmethod
     def _add_product(sums: Sums, call: Call, gradient: Tensor, values: Tensor) -> None:
         # position by position, as the output lies; an attention core's heads come after its positions
-        products = by_example(positions_first(call.module, gradient * values), call.mask)
+        products = by_example(positions_first(call.module, gradient * values), call.masks)
         if products is not None:
             _add(sums, *products)
 

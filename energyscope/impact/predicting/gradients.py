@@ -23,15 +23,17 @@ from torch import Tensor, nn
 
 from energyscope.functions import routed
 from energyscope.impact.metrics import Floats
-from energyscope.impact.outputs import first_tensor, unsuitable, with_first_tensor
+from energyscope.impact.outputs import Masks, first_tensor, mask_of, unsuitable, with_first_tensor
 from energyscope.impact.predictions import (
     Positions,
-    attention_mask,
+    as_logits,
     check_targets,
-    compared_logits,
+    compared_outputs,
     positions_in,
+    targets_of,
 )
 from energyscope.reasons import Reason, reason
+from energyscope.tasks import padding_masks
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
@@ -41,12 +43,12 @@ FP16_SCALE = 2.0**12  # gradients of a token's features fall below what FP16 can
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a tapped module in a batch; tensors are detached. ``mask`` (B, S) tells tokens from padding."""
+    """One call of a tapped module in a batch; tensors are detached. ``masks`` tell tokens from padding."""
 
     module: nn.Module
     inputs: Tensor | None
     output: Tensor
-    mask: Tensor
+    masks: Masks
 
 
 class Listener(Protocol):
@@ -87,12 +89,13 @@ class Sums:
         return np.concatenate(self._parts) if self._parts else np.zeros(0)
 
 
-def by_example(tensor: Tensor, mask: Tensor) -> tuple[Tensor, Tensor] | None:
+def by_example(tensor: Tensor, masks: Masks) -> tuple[Tensor, Tensor] | None:
     """Return values as (B, T, features) and which rows count, (B, T, 1); None where they do not lie by example.
 
     Understands (B, S, ...), (B * S, features), values (1, S, ...) that serve all examples alike, and pooled
     ones, (B, features) or (B, P, features), whose rows all count.
     """
+    mask = mask_of(tensor, masks)
     batch, length = mask.shape
     lead = tuple(tensor.shape[:-1])
     tokens = mask.to(tensor.device, torch.float32).unsqueeze(-1)
@@ -109,6 +112,15 @@ def by_example(tensor: Tensor, mask: Tensor) -> tuple[Tensor, Tensor] | None:
 def widened(tensor: Tensor) -> Tensor:
     """Return a floating-point tensor in float32, or as it is where it is wider."""
     return tensor if tensor.element_size() >= 4 else tensor.float()
+
+
+def batch_losses(model: nn.Module, evaluation: Evaluation, index: int) -> Tensor:
+    """Run a batch of the data; return its examples' losses (see `example_losses`), (B,)."""
+    positions = positions_in(evaluation, index)
+    outputs = compared_outputs(model, evaluation, index, positions)
+    targets = targets_of(positions, outputs, evaluation)
+    logits = as_logits(outputs, outputs.detach(), evaluation)
+    return example_losses(logits, Positions(positions.mask, targets))
 
 
 def example_losses(logits: Tensor, positions: Positions) -> Tensor:
@@ -134,14 +146,13 @@ def backward_batch(model: nn.Module, evaluation: Evaluation, index: int, listene
 
     An example without predictions (a text of one token) does not count. Use it inside `undisturbed`.
     """
-    batch, positions = evaluation.batches[index], positions_in(evaluation, index)
-    tap = _Tap(attention_mask(batch), loss_scale(model))
+    tap = _Tap(padding_masks(evaluation.batches[index]), loss_scale(model))
     with torch.enable_grad(), tap.listening(listeners):
-        losses = example_losses(compared_logits(model, batch, positions, evaluation.task), positions)
+        losses = batch_losses(model, evaluation, index)
         if tap.leaves and losses.requires_grad:
             # asked of the leaves only, so that nothing is left in any .grad
             torch.autograd.grad(losses.sum() * tap.scale, tap.leaves, allow_unused=True)
-    return positions.mask.any(1)
+    return positions_in(evaluation, index).mask.any(1)
 
 
 def loss_scale(model: nn.Module) -> float:
@@ -171,8 +182,8 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
 class _Tap:
     """The hooks of one batch. ``leaves`` are the tensors where the graph begins."""
 
-    def __init__(self, mask: Tensor, scale: float) -> None:
-        self.mask = mask
+    def __init__(self, masks: Masks, scale: float) -> None:
+        self.masks = masks
         self.scale = scale
         self.leaves: list[Tensor] = []
 
@@ -196,7 +207,7 @@ class _Tap:
             tensor = self._with_gradient(self._for_each_example(original))
             inputs = first_tensor(args)
             inputs = first_tensor(kwargs) if inputs is None else inputs
-            call = Call(module, None if inputs is None else inputs.detach(), tensor.detach(), self.mask)
+            call = Call(module, None if inputs is None else inputs.detach(), tensor.detach(), self.masks)
             with torch.no_grad():
                 for listener in listeners:
                     listener.called(call)
@@ -221,7 +232,7 @@ class _Tap:
 
     def _for_each_example(self, tensor: Tensor) -> Tensor:
         """Give every example its own rows of an output that serves all alike, so that gradients stay apart."""
-        batch, length = self.mask.shape
+        batch, length = mask_of(tensor, self.masks).shape
         if batch > 1 and tuple(tensor.shape[:2]) == (1, length) and tensor.dim() > 2:
             return tensor.expand(batch, *tensor.shape[1:]).clone()
         return tensor

@@ -90,8 +90,7 @@ def predict(
             raise DataError(f"{evaluation.source} leaves nothing to predict: it needs texts of two tokens or more")
         if pending := survey.pending():
             one_by_one(model, evaluation, pending, MAX_EXAMPLES)
-    unlabelled = evaluation.task == "classification" and evaluation.labels is None
-    note = reason("loss-of-likeliest-class") if unlabelled else ""
+    note = "" if evaluation.labelled else reason("loss-of-likeliest-class")
     return [row for part in parts for row in _predictors(part, survey, seed, note)]
 
 

@@ -27,12 +27,12 @@ from energyscope.impact.metrics import Floats
 from energyscope.impact.predicting.gradients import (
     Call,
     Sums,
+    batch_losses,
     by_example,
-    example_losses,
     loss_scale,
     widened,
 )
-from energyscope.impact.predictions import compared_logits, positions_in
+from energyscope.impact.predictions import positions_in
 from energyscope.impact.quantizing.matrices import is_quantized, own_matrices
 from energyscope.impact.quantizing.quantized import rounded
 from energyscope.reasons import Reason
@@ -110,7 +110,7 @@ class WeightListener:
     def called(self, call: Call) -> None:
         """Count a call of this batch."""
         self._calls += 1
-        if _input_rows(self.form, call) is None or by_example(call.output, call.mask) is None:
+        if _input_rows(self.form, call) is None or by_example(call.output, call.masks) is None:
             self.form = None
 
     def refused(self, problem: Reason) -> None:  # noqa: ARG002  `one_by_one` follows whatever it is
@@ -119,7 +119,7 @@ class WeightListener:
 
     def reached(self, call: Call, gradient: Tensor) -> None:
         """Keep a call's contribution; once all calls are there, add them up and free them."""
-        inputs, gradients = _input_rows(self.form, call), by_example(gradient, call.mask)
+        inputs, gradients = _input_rows(self.form, call), by_example(gradient, call.masks)
         if inputs is None or gradients is None:
             return
         self.reached_any = True
@@ -237,10 +237,9 @@ def _example_gradients(
     model: nn.Module, evaluation: Evaluation, place: tuple[int, int], parameters: list[nn.Parameter]
 ) -> list[Tensor | None]:
     example = _example(evaluation, *place)
-    positions, scale = positions_in(example, 0), loss_scale(model)
+    scale = loss_scale(model)
     with torch.enable_grad():
-        logits = compared_logits(model, example.batches[0], positions, example.task)
-        loss = example_losses(logits, positions).sum()
+        loss = batch_losses(model, example, 0).sum()
         if not loss.requires_grad:
             return [None] * len(parameters)
         gradients = torch.autograd.grad(loss * scale, parameters, allow_unused=True)
@@ -276,9 +275,9 @@ def _input_rows(form: str | None, call: Call) -> Tensor | None:
     if form is None or call.inputs is None:
         return None
     if form != "embedding":
-        rows = by_example(call.inputs, call.mask)
+        rows = by_example(call.inputs, call.masks)
         return None if rows is None else rows[0]
-    ids = by_example(call.inputs.unsqueeze(-1), call.mask)
+    ids = by_example(call.inputs.unsqueeze(-1), call.masks)
     return None if ids is None or ids[0].shape[2] != 1 else ids[0][..., 0]
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from energyscope.functions import exchanged_forward
-from energyscope.impact.outputs import Effect, compared, features_of, unsuitable
+from energyscope.impact.outputs import Effect, Masks, compared, features_of, unsuitable
 from energyscope.impact.quantizing.matrices import (
     Matrix,
     Shared,
@@ -77,21 +77,21 @@ class Quantization(ABC):
         """Put the replacements in place in this context; yield what to call for the component's forward."""
 
     @contextmanager
-    def applied(self, mask: Tensor, effect: Effect) -> Iterator[None]:
+    def applied(self, masks: Masks, effect: Effect) -> Iterator[None]:
         """Quantize the component as long as the context lasts; it comes back as it was however that ends.
 
-        ``mask`` (B, S) says which positions are no padding; ``effect`` records how far the output changed.
+        ``masks`` say which positions are no padding; ``effect`` records how far the output changed.
         """
         self.replacements()
         forward = self.module.forward
 
         def twice(*args: Any, **kwargs: Any) -> Any:
-            return self._compared(forward, args, kwargs, mask, effect)
+            return self._compared(forward, args, kwargs, masks, effect)
 
         with exchanged_forward(self.module, twice):
             yield
 
-    def _compared(self, forward: Forward, args: Any, kwargs: Any, mask: Tensor, effect: Effect) -> Any:
+    def _compared(self, forward: Forward, args: Any, kwargs: Any, masks: Masks, effect: Effect) -> Any:
         """Run the component as it is and quantized; record the difference, and return the latter's output."""
         if any(hasattr(value, "get_seq_length") for value in (*args, *kwargs.values())):
             effect.problem = reason("called-with-cache")
@@ -104,7 +104,7 @@ class Quantization(ABC):
             return unchanged
         with self._exchanged(forward) as changed_forward:
             output = changed_forward(*args, **kwargs)
-        for original, changed, weights in compared(self.module, unchanged, output, mask):
+        for original, changed, weights in compared(self.module, unchanged, output, masks):
             # as float32: the same kernels ran on the same inputs, so that even a change as small as the dtype's
             # resolution comes from the weights and is no rounding
             effect.add(original.float(), changed.float(), weights)

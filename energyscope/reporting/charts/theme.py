@@ -14,16 +14,20 @@ from energyscope.errors import RunError
 Theme = Literal["light", "dark", "paper"]
 
 KINDS = {
-    "model": "#7b8794", "layer": "#93a1ad", "embedding": "#cc79a7", "rotary": "#a9668b", "norm": "#009e73",
-    "attention": "#0a7abf", "attention.qkv": "#0a7abf", "attention.query": "#2f8fcd", "attention.key": "#56b4e9",
-    "attention.value": "#8ccaf0", "attention.core": "#3d55c8", "attention.output": "#4a76b8",
-    "attention.cache": "#7d6fd0", "mlp": "#e69f00", "mlp.up": "#e69f00", "mlp.gate": "#f0b93d",
-    "mlp.down": "#c48200", "mlp.activation": "#f2cf6b", "mixer": "#5d9ac2", "mixer.projection": "#8fbcd8",
-    "router": "#8b6bb5", "experts": "#a98bd0",
-    "lm_head": "#d55e00", "pooler": "#e88a4d", "classifier": "#d55e00", "overhead": "#8f8f8f",
-    "unexplained": "#b9b9b9", "other": "#9a9a9a",
+    "model": "#7b8794", "layer": "#93a1ad", "embedding": "#cc79a7", "patch_embedding": "#d99bbd",
+    "rotary": "#a9668b", "norm": "#009e73", "attention": "#0a7abf", "attention.qkv": "#0a7abf",
+    "attention.query": "#2f8fcd", "attention.key": "#56b4e9", "attention.value": "#8ccaf0",
+    "attention.core": "#3d55c8", "attention.output": "#4a76b8", "attention.cache": "#7d6fd0",
+    "cross_attention": "#3a9d9d", "convolution": "#b07aa1", "mlp": "#e69f00", "mlp.up": "#e69f00",
+    "mlp.gate": "#f0b93d", "mlp.down": "#c48200", "mlp.activation": "#f2cf6b", "mixer": "#5d9ac2",
+    "mixer.projection": "#8fbcd8", "router": "#8b6bb5", "experts": "#a98bd0", "lm_head": "#d55e00",
+    "pooler": "#e88a4d", "classifier": "#d55e00", "overhead": "#8f8f8f", "unexplained": "#b9b9b9",
+    "other": "#9a9a9a",
 }  # fmt: skip
-TITLES = {"mlp": "MLP", "lm_head": "LM head", "other": "not attributed"}
+TITLES = {
+    "mlp": "MLP", "lm_head": "LM head", "other": "not attributed", "cross_attention": "cross attention",
+    "patch_embedding": "patch embedding",
+}  # fmt: skip
 PRECISIONS = {
     "fp32": "#5b6b7b", "fp16": "#1f77b4", "bf16": "#17a2a2", "fp16-autocast": "#2ca02c", "fp8": "#6f5aa8",
     "int8": "#bc8f00", "int8-static": "#8c6d1f", "w8a8": "#7a9a3a", "w8a16": "#4f7d4a",

@@ -243,17 +243,18 @@ class Answer:
         if subject is None:
             return []
         per_thousand = subject.per_token.scaled(1000) if subject.per_token else None
-        stats = [
-            Stat.of(self._energy_per(subject.unit), subject.energy, "mJ"),
-            Stat.of(_PER_THOUSAND, per_thousand, "mJ"),
-            Stat.of("Tokens per kWh", tokens_per_kwh(subject.per_token), "amount"),
-        ]
         if subject.by_work:
-            stats = [
-                Stat.of(f"Work per {subject.unit}", subject.work, "mJ", "Energy beyond idle power x time."),
-                Stat.of("Work per 1,000 tokens", per_thousand, "mJ"),
-                Stat.of(f"Idle energy per {subject.unit}", subject.idle, "mJ", "Idle power x time on this host."),
-            ]
+            stats = [Stat.of(f"Work per {subject.unit}", subject.work, "mJ", "Energy beyond idle power x time.")]
+            if per_thousand:  # images have no tokens
+                stats.append(Stat.of("Work per 1,000 tokens", per_thousand, "mJ"))
+            stats.append(
+                Stat.of(f"Idle energy per {subject.unit}", subject.idle, "mJ", "Idle power x time on this host.")
+            )
+        else:
+            stats = [Stat.of(self._energy_per(subject.unit), subject.energy, "mJ")]
+            if per_thousand:
+                per_kwh = tokens_per_kwh(subject.per_token)
+                stats += [Stat.of(_PER_THOUSAND, per_thousand, "mJ"), Stat.of("Tokens per kWh", per_kwh, "amount")]
         stats.append(Stat.of(subject.time_name, subject.time, "us"))
         return stats if self.report.modelled else [*stats, Stat.of("Mean power", subject.power, "W")]
 

@@ -62,11 +62,11 @@ def subject_of(report: Report) -> Headline | None:
 
 
 def shape_name(batch: object, length: float | None) -> str:
-    """Return what a pass reads, such as ``128 tokens`` or ``8 x 128 tokens``; empty where that is not known."""
+    """Return what a pass reads, ``128 tokens``, ``8 x 128 tokens``, or examples of images; empty if not known."""
     if not batch:
         return ""
     if not length:
-        return f"a batch of {batch}"
+        return "one example" if batch == 1 else f"{batch} examples"
     return f"{length:,.0f} tokens" if batch == 1 else f"{batch} x {length:,.0f} tokens"
 
 
@@ -125,6 +125,8 @@ def _pass(report: Report, workload: MeasuredWorkload) -> Headline | None:
         return None
     shape = report.part("workload")
     read = shape_name(shape.get("batch_size"), finite(shape.get("sequence_length")))
+    if written := finite(shape.get("decoder_length")):
+        read += f" and {written:,.0f} decoder tokens"
     return Headline(
         name=f"A pass over {read}" if read else "A pass",
         unit="prefill" if report.generates else "forward pass",

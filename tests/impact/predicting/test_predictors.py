@@ -15,10 +15,10 @@ from energyscope.correlation.association import associate
 from energyscope.errors import DataError
 from energyscope.impact.predicting import predictors
 from energyscope.impact.predicting.activation_listener import int8_per_token
-from energyscope.impact.predicting.gradients import example_losses
+from energyscope.impact.predicting.gradients import batch_losses
 from energyscope.impact.predicting.predictors import predict
 from energyscope.impact.predicting.weight_gradients import simulated_errors
-from energyscope.impact.predictions import Reference, compared_logits, positions_in
+from energyscope.impact.predictions import Reference
 from energyscope.impact.quantizing.matrices import owners
 from energyscope.loading import LoadedModel, load_model
 from energyscope.reasons import read
@@ -308,12 +308,7 @@ def test_intervals_hold_the_value_on_all_the_data() -> None:
 
 def mean_losses(loaded: LoadedModel, evaluation: Evaluation) -> Tensor:
     with torch.no_grad():
-        return torch.cat(
-            [
-                example_losses(compared_logits(loaded.model, batch, places, evaluation.task), places)
-                for batch, places in ((b, positions_in(evaluation, i)) for i, b in enumerate(evaluation.batches))
-            ]
-        )
+        return torch.cat([batch_losses(loaded.model, evaluation, at) for at in range(len(evaluation.batches))])
 
 
 @pytest.mark.parametrize("name", BUNDLED)

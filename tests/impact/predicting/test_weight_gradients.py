@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from energyscope.impact.predicting.gradients import backward_batch, example_losses, undisturbed
+from energyscope.impact.predicting.gradients import backward_batch, batch_losses, undisturbed
 from energyscope.impact.predicting.weight_gradients import (
     FISHER,
     WeightErrorCache,
@@ -20,7 +20,7 @@ from energyscope.impact.predicting.weight_gradients import (
     perturbation,
     squared_norms,
 )
-from energyscope.impact.predictions import compared_logits, positions_in
+from energyscope.impact.predictions import positions_in
 from energyscope.workloads import Evaluation
 
 WORDS, WIDTH, LENGTH = 9, 4, 6
@@ -63,9 +63,9 @@ def noise(module: nn.Module) -> dict[str, Tensor]:
 def by_hand(model: nn.Module, module: nn.Module, data: Evaluation) -> tuple[list[float], list[float]]:
     """Each example's squared gradient norm and gradient x noise, by autograd of the example alone."""
     fisher, product = [], []
-    for index, batch in enumerate(data.batches):
+    for index in range(len(data.batches)):
         places = positions_in(data, index)
-        losses = example_losses(compared_logits(model, batch, places, data.task), places)
+        losses = batch_losses(model, data, index)
         parameters = {n: p for n, p in module.named_parameters(recurse=False) if p.dim() > 1}
         for loss, kept in zip(losses, places.mask.any(1), strict=True):
             if kept:

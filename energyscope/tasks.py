@@ -1,0 +1,120 @@
+"""What each task predicts: how often, from which outputs of a model, and how it is judged.
+
+| task | predictions | targets |
+|---|---|---|
+| next-token | at every token but the last | the next token |
+| masked-token | at masked tokens | the tokens that were there |
+| sequence-to-sequence | at every token of the decoder, which reads the right ones before it | its next token |
+| classification, image-classification | one for each example | its class |
+| embedding | one for each example: which of a batch's original embeddings is nearest | its own |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from energyscope.adapters import Adapter, Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Batch = Mapping[str, "Tensor"]
+TEMPERATURE = 0.05  # of cosine distances, as sentence embeddings are trained (Gao et al. 2021, SimCSE)
+
+
+@dataclass(frozen=True)
+class TaskRules:
+    """How a task's predictions are read and judged.
+
+    ``per_token`` tasks have one at each token that counts, of the encoder or the decoder; ``shifted`` ones predict
+    the token after it. ``cached`` models take ``use_cache``, which is off while predictions are compared.
+    ``similarity`` compares embeddings and needs the originals beside the changed ones. ``inputs``, ``outcome`` and
+    ``distance`` are the adapter's hooks (`energyscope.adapters.Adapter`).
+    """
+
+    metric: Literal["accuracy", "perplexity"]
+    per_token: bool = False
+    shifted: bool = False
+    cached: bool = False
+    similarity: bool = False
+    inputs: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    outcome: Callable[[Any], Any] | None = None
+    distance: Callable[[Any, Any], Any] | None = None
+
+    def outputs(self, model: Any, batch: Batch) -> Tensor:
+        """Run a model on a batch; return its logits (B, S, V) or (B, classes), or its embeddings (B, D)."""
+        inputs = fed(model, batch, self)
+        output = model(**inputs, use_cache=False) if self.cached else model(**inputs)
+        if self.outcome is not None:
+            result: Tensor = self.outcome(output)
+            return result
+        return mean_embedding(output, batch) if self.similarity else output.logits
+
+
+RULES: Mapping[Task, TaskRules] = {
+    "next-token": TaskRules("perplexity", per_token=True, shifted=True, cached=True),
+    "masked-token": TaskRules("perplexity", per_token=True),
+    "sequence-to-sequence": TaskRules("perplexity", per_token=True, cached=True),
+    "classification": TaskRules("accuracy"),
+    "image-classification": TaskRules("accuracy"),
+    "embedding": TaskRules("accuracy", similarity=True),
+}
+
+
+def rules_of(adapter: Adapter) -> TaskRules:
+    """Return the rules of an adapter's task, with its hooks."""
+    return replace(RULES[adapter.task], inputs=adapter.inputs, outcome=adapter.outcome, distance=adapter.distance)
+
+
+def fed(model: Any, batch: Batch, rules: TaskRules) -> Mapping[str, Any]:
+    """Return the keyword arguments of a model's forward: a batch in the model's own precision, or the hook's."""
+    own = {name: item.to(model.dtype) if item.is_floating_point() else item for name, item in batch.items()}
+    return own if rules.inputs is None else rules.inputs(own)
+
+
+def padding_masks(batch: Batch) -> tuple[Tensor, ...]:
+    """Return which positions are no padding, bool (B, S): of what comes in and, if there is one, of a decoder's.
+
+    Images and sound have none, and one position stands for all of theirs, (B, 1).
+    """
+    import torch
+
+    decoder = batch.get("decoder_input_ids")
+    main = batch.get("input_ids")
+    mask = batch.get("attention_mask")
+    if mask is None:
+        rows = next(iter(batch.values()))
+        mask = torch.ones(len(rows), 1, device=rows.device) if main is None else torch.ones_like(main)
+    if decoder is None:
+        return (mask.bool(),)
+    return mask.bool(), batch.get("decoder_attention_mask", torch.ones_like(decoder)).bool()
+
+
+def batch_rows(batch: Batch) -> int:
+    """Return how many examples a batch has."""
+    return len(next(iter(batch.values())))
+
+
+def mean_embedding(output: Any, batch: Batch) -> Tensor:
+    """Return the mean of the last hidden states over what is no padding, (B, D): the usual sentence embedding."""
+    states: Tensor = output.last_hidden_state
+    mask = padding_masks(batch)[-1].to(states.device)
+    if mask.shape != states.shape[:2]:
+        return states.flatten(1, -2).mean(1)
+    weights = mask.unsqueeze(-1).to(states.dtype)
+    return (states * weights).sum(1) / weights.sum(1)
+
+
+def similarity_logits(embeddings: Tensor, originals: Tensor, rules: TaskRules) -> Tensor:
+    """Return how near each embedding (B, D) is to each original (B, D), as logits (B, B)."""
+    distances: Tensor = (rules.distance or cosine_distance)(embeddings.float(), originals.float())
+    return -distances / TEMPERATURE
+
+
+def cosine_distance(first: Tensor, second: Tensor) -> Tensor:
+    """Return 1 - cosine of the angle between each of (N, D) and each of (M, D), (N, M)."""
+    from torch.nn.functional import normalize
+
+    return 1 - normalize(first, dim=-1) @ normalize(second, dim=-1).mT
