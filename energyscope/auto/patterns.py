@@ -67,7 +67,7 @@ _ATTENTION = r"Attention|Attn|MLA$|SelfAtt"
 _MIXER = (
     r"Mixer|Mamba|DeltaNet|Delta(Attention)?$|Recurrent|ShortConv|SSM|Rwkv|LightningAttention|LSTM|Modulation$"
 )
-_MLP = r"MLP|Mlp|FeedForward|FFN|Intermediate|DenseRelu|DenseAct|DenseGated|MoE|Moe|Expert"
+MLP_CLASSES = r"MLP|Mlp|FeedForward|FFN|Intermediate|DenseRelu|DenseAct|DenseGated|MoE|Moe|Expert"
 # attention to the states of an encoder; rules for what is inside it are those of attention
 CROSS = re.compile(r"cross_?att|enc(oder)?_?(dec_?)?att|encdecatt", re.IGNORECASE)
 _PATCHES = r"Patch\w*(Embed|Merging)"
@@ -108,7 +108,7 @@ RULES: tuple[Rule, ...] = (
     Rule(TRANSPARENT, "layer", r"(Decoder|Encoder|Transformer)Layer$", shape="container", below=LAYER),
     Rule("mixer", "layer", _MIXER, r"^(mamba|linear_attn|conv)$", shape="matrices", below=MIXER),
     Rule("attention", "layer", _ATTENTION, r"attn|attention|^self_att|^mha$", shape="matrices", below=ATTENTION),
-    Rule("mlp", "layer", _MLP, r"mlp|^ffn?\w*$|feed_?forward|intermediate|moe", "container", MLP),
+    Rule("mlp", "layer", MLP_CLASSES, r"mlp|^ffn?\w*$|feed_?forward|intermediate|moe", "container", MLP),
     Rule(TRANSPARENT, "layer", r"Output$", shape="container", below=MLP),
     Rule("mlp.up", "layer", "", r"^(fc1|fc_in|pwconv1|lin(ear)?1|dense_h_to_4h|up_proj|ffn)$", shape="linear"),
     Rule("mlp.down", "layer", "", r"^(fc2|fc_out|pwconv2|lin(ear)?2|dense_4h_to_h|down_proj|ffn_output)$",
@@ -128,7 +128,7 @@ RULES: tuple[Rule, ...] = (
     Rule("router", "mlp", r"Router|TopK|Gating|Gate$", r"^(router|gate|wg)$", shape="weighted"),
     Rule("experts", "mlp", shape="bank"),
     Rule("experts", "mlp", r"Experts$", shape="container"),  # a pass calls those that its tokens choose
-    Rule("mlp", "mlp", _MLP, r"shared_(expert|mlp)", shape="container", below=MLP),
+    Rule("mlp", "mlp", MLP_CLASSES, r"shared_(expert|mlp)", shape="container", below=MLP),
     Rule("mlp.up", "mlp", "", r"^(up_proj|fc1|dense_?1|c_fc|lin1|dense_h_to_4h|fc_in|w3|gate_up_proj|wi)$",
          "linear"),
     Rule("mlp.gate", "mlp", "", r"^(gate_proj|proj_up_gate|linear_fc1_gate)$", shape="linear"),

@@ -25,6 +25,7 @@ from energyscope.auto import patterns
 from energyscope.auto.kernels import mixer_functions
 from energyscope.auto.patterns import (
     ATTENTION,
+    CONVOLUTION,
     CROSS,
     CROSS_ATTENTION,
     LAYER,
@@ -129,7 +130,8 @@ class _Finder:
                     self.functions.setdefault(below, {}).update(mixer_functions(child))
                 if match.kind not in {TRANSPARENT, UNDECLARED} and match.kind not in self.functions.get(path, {}):
                     self._remember(below, match)
-                if match.below is not None:
+                by_function = match.below == CONVOLUTION and "mixer.convolution" in mixer_functions(child)
+                if match.below is not None and not by_function:
                     self._walk(child, below, match.below)
 
     def _walk_layers(self, stack: nn.Module, path: str) -> None:

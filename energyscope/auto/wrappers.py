@@ -7,6 +7,7 @@ import re
 
 from torch import nn
 
+from energyscope.auto.patterns import MLP_CLASSES
 from energyscope.auto.shapes import own, shapes, weights
 
 
@@ -33,7 +34,7 @@ def is_layer(module: nn.Module) -> bool:
 
 def has_its_own(layer: nn.Module, activation: nn.Module) -> bool:
     """Whether a layer's activation is left over: its MLP, a module beside it, has one of the same class."""
-    mlps = (child for child in layer.children() if re.search("FeedForward|MLP|FFN", type(child).__name__))
+    mlps = (child for child in layer.children() if re.search(MLP_CLASSES, type(child).__name__))
     return "weightless" in shapes(activation) and any(
         type(module) is type(activation) for mlp in mlps if mlp is not activation for module in mlp.modules()
     )
