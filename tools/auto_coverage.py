@@ -1,10 +1,13 @@
-"""How well components are found by structure, in all text architectures of the installed transformers.
+"""How well components are found by structure, in all architectures of the installed transformers.
 
-    python tools/auto_coverage.py [causal] [classification] [masked] [--only MODEL_TYPE,...] [--verbose]
+    python tools/auto_coverage.py [causal] [masked] [sequence-to-sequence] [speech] [classification] [image]
+        [--only MODEL_TYPE,...] [--verbose]
 
 Each is built from its default configuration on the meta device. Counted are those in which 99 % of the parameters
-lie in parts of a known kind (at the blocks of a layer, and at the finest granularity), and those of which one
-forward pass calls 99 % of the components. Those that miss a bar are listed with what is missing.
+lie in parts of a known kind (``blocks`` of a layer, and ``leaves``, the finest granularity), and those of which
+one forward pass calls 99 % of the components: of all (``called``), and of those that the task's inputs lead to
+(``reached``: without towers for images or sound in a pass on text, and attention to a missing encoder). Those that
+miss a bar are listed with what is missing; ``beyond`` is the share of components that are not within reach.
 """
 
 from __future__ import annotations
@@ -19,28 +22,35 @@ import torch
 import transformers
 from transformers.models.auto import modeling_auto
 
+from energyscope.auto import tasks
 from energyscope.auto.mapping import StructureMap, map_model
-from energyscope.auto.tasks import CLASSIFICATION, NEXT_TOKEN, AutoTask
+from energyscope.auto.tasks import AutoTask
 from energyscope.errors import EnergyscopeError
 
-MASKED = AutoTask("next-token", "AutoModelForMaskedLM", "MODEL_FOR_MASKED_LM_MAPPING_NAMES", None)
-TASKS = {"causal": NEXT_TOKEN, "classification": CLASSIFICATION, "masked": MASKED}
+NAMES = ("causal", "classification", "sequence-to-sequence", "speech", "masked", "image")
+TASKS = dict(zip(NAMES, tasks.TASKS, strict=False))
 BAR = 0.99
 
 
 @dataclass
 class Counted:
-    """One architecture: shares of its parameters in known kinds, and of its components that are called."""
+    """One architecture: shares of its parameters in known kinds, and of its components that are called.
+
+    ``beyond`` is the share of components that the task's inputs do not lead to.
+    """
 
     name: str
     blocks: float = 0.0
     leaves: float = 0.0
     called: float = 0.0
+    reached: float = 0.0
+    beyond: float = 0.0
     trouble: str = ""
 
     def __str__(self) -> str:
         """One line."""
         shares = f"blocks {self.blocks:.3f}  leaves {self.leaves:.3f}  called {self.called:.3f}"
+        shares += f"  reached {self.reached:.3f}  beyond {self.beyond:.3f}"
         return f"{self.name:28} {shares}  {self.trouble}"
 
 
@@ -59,11 +69,21 @@ def architectures(task: AutoTask, only: set[str]) -> Iterator[tuple[str, torch.n
 
 def counted(name: str, structure: StructureMap) -> Counted:
     components = [item for item in structure.tree.components[1:] if not (item.part and item.part.function)]
-    called = 1 - len(structure.missing) / len(components)
+    missing, beyond = len(structure.missing), len(structure.unreached)
+    called = 1 - missing / len(components)
+    reached = 1 - (missing - beyond) / max(1, len(components) - beyond)
     trouble = "; ".join(
         [structure.calls.failure or "", *replace(structure.adapter, name="found").problems()]
     ).strip("; ")
-    return Counted(name, structure.share_named("medium"), structure.share_named(), called, trouble[:120])
+    return Counted(
+        name,
+        structure.share_named("medium"),
+        structure.share_named(),
+        called,
+        reached,
+        beyond / len(components),
+        trouble[:120],
+    )
 
 
 def details(structure: StructureMap) -> Iterator[str]:
@@ -88,7 +108,7 @@ def survey(task: AutoTask, only: set[str], *, verbose: bool) -> list[Counted]:
             print(rows[-1], flush=True)
             continue
         rows.append(counted(name, structure))
-        if verbose or min(rows[-1].blocks, rows[-1].leaves, rows[-1].called) < BAR:
+        if verbose or min(rows[-1].blocks, rows[-1].leaves, rows[-1].reached) < BAR:
             print(rows[-1], *details(structure), sep="\n", flush=True)
     return rows
 
@@ -106,7 +126,8 @@ def main() -> None:
     for name in asked.tasks or TASKS:
         rows = survey(TASKS[name], set(filter(None, asked.only.split(","))), verbose=asked.verbose)
         shares = [
-            (what, sum(getattr(row, what) >= BAR for row in rows)) for what in ("blocks", "leaves", "called")
+            (what, sum(getattr(row, what) >= BAR for row in rows))
+            for what in ("blocks", "leaves", "called", "reached")
         ]
         parts = ", ".join(f"{what} {count} ({count / max(1, len(rows)):.0%})" for what, count in shares)
         lines.append(

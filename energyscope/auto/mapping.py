@@ -11,6 +11,7 @@ from typing import Any
 
 from energyscope.adapters import BY_STRUCTURE, Adapter, Granularity, Part
 from energyscope.auto.probe import Calls, called_components
+from energyscope.auto.reach import unreached
 from energyscope.auto.structure import OTHER, Finding, find_parts
 from energyscope.auto.tasks import AutoTask, task_of
 from energyscope.components import Component, ComponentTree, component_tree
@@ -29,10 +30,24 @@ class StructureMap:
 
     model: Any
     task: AutoTask
-    layers: str
+    stacks: tuple[str, ...]
     found: tuple[Finding, ...]
     tree: ComponentTree
     calls: Calls
+
+    @cached_property
+    def layers(self) -> str | tuple[str, ...]:
+        """The path of the stack of layers, or of all that the pass calls, in the order of their calls."""
+        first = {name: place for place, name in reversed(list(enumerate(self.calls.order)))}
+        calls = {
+            stack: min((first[name] for name in first if name.startswith(f"{stack}.")), default=None)
+            for stack in self.stacks
+        }
+        called = {stack: place for stack, place in calls.items() if place is not None}
+        ordered = (
+            self.stacks if self.calls.failure or not called else tuple(sorted(called, key=called.__getitem__))
+        )
+        return ordered[0] if len(ordered) == 1 else ordered
 
     @property
     def missing(self) -> list[Component]:
@@ -50,7 +65,18 @@ class StructureMap:
             return {}
         groups = Counter(component.group for component in self.tree.components[1:])
         missing = Counter(component.group for component in self.missing)
-        return {name: f"{missing[name]} of {groups[name]}" for name in groups if missing[name]}
+        reasons = {component.group: self.unreached.get(component.name) for component in self.missing}
+        return {
+            name: f"{missing[name]} of {groups[name]}" + (f": {reasons[name]}" if reasons[name] else "")
+            for name in groups
+            if missing[name]
+        }
+
+    @cached_property
+    def unreached(self) -> dict[str, str]:
+        """Those of the missing that the task's inputs do not lead to, each with the reason."""
+        reasons = {} if self.calls.failure else unreached(self.tree, self.calls.names)
+        return {item.name: reasons[item.name] for item in self.missing if item.name in reasons}
 
     @cached_property
     def kept(self) -> tuple[Finding, ...]:
@@ -135,8 +161,8 @@ def structure_map(config: Any, *, trust_remote_code: bool = False) -> StructureM
 
 def map_model(model: Any, task: AutoTask) -> StructureMap:
     """Find the components of a model on the meta device."""
-    layers, findings = find_parts(model)
+    stacks, findings = find_parts(model)
     found = tuple(findings)
-    whole = Adapter(BY_STRUCTURE, (BY_STRUCTURE,), task.task, layers, _parts(found))
+    whole = Adapter(BY_STRUCTURE, (BY_STRUCTURE,), task.task, stacks, _parts(found))
     tree = component_tree(model, whole, "fine", kv_cache=True)
-    return StructureMap(model, task, layers, found, tree, called_components(tree))
+    return StructureMap(model, task, stacks, found, tree, called_components(tree))

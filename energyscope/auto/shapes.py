@@ -47,17 +47,27 @@ def _words(module: nn.Module) -> Iterator[str]:
         yield "matrices"
     if held and is_leaf and all(parameter.dim() <= 1 for parameter in held):
         yield "vector"
-    if any(parameter.dim() == 3 for parameter in held):  # (experts, out, in)
-        yield "convolution" if _is_convolution(module) else "bank"
-    elif _is_convolution(module):
-        yield "convolution"
+    if any(parameter.dim() == 3 for parameter in held) and not _is_convolution(module):  # (experts, out, in)
+        yield "bank"
     if isinstance(module, nn.Embedding):
         yield "embedding"
     yield from _linear_words(module)
+    yield from _convolution_words(module)
 
 
 def _is_convolution(module: nn.Module) -> bool:
     return isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d)
+
+
+def _convolution_words(module: nn.Module) -> Iterator[str]:
+    if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        yield "convolution"
+        if module.stride == module.kernel_size != (1,) * len(module.stride):
+            yield "tiling"  # each patch of an image by itself
+        return
+    matrices = [child for child in module.modules() if any(parameter.dim() > 1 for parameter in own(child))]
+    if matrices and all(map(_is_convolution, matrices)):
+        yield "convolutional"
 
 
 def _linear_words(module: nn.Module) -> Iterator[str]:

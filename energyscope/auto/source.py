@@ -39,7 +39,7 @@ def _lines(structure: StructureMap) -> Iterator[str]:
     yield f"    model_types=({_quoted(model_type)},),"
     yield f"    task={_quoted(adapter.task)},"
     yield f"    auto_class={_quoted(adapter.auto_class)},"
-    yield f"    layers={_quoted(stack) if stack else repr(adapter.stacks)},"
+    yield f"    layers={_quoted(stack) if stack else _tuple(adapter.stacks)},"
     yield f"    dataset={_quoted(adapter.dataset)},"
     yield "    parts=("
     for finding in structure.kept:
@@ -57,8 +57,12 @@ def _part(part: Part, layer: str | None) -> str:
     elif layer and part.path.startswith(f"{layer}."):
         path = f'f"{{LAYER}}{part.path.removeprefix(layer)}"'
     optional = ", optional=True" if part.optional else ""
-    function = f", function={_FUNCTIONS[part.function]}" if part.function else ""
+    function = f", function={_FUNCTIONS.get(part.function) or _quoted(part.function)}" if part.function else ""
     return f"Part({_quoted(part.kind)}, {path}, {_quoted(part.granularity)}{optional}{function})"
+
+
+def _tuple(values: tuple[str, ...]) -> str:
+    return f"({', '.join(map(_quoted, values))})"
 
 
 def _quoted(value: str | None) -> str:

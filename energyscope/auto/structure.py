@@ -2,7 +2,7 @@
 
     model
       embed_tokens    get_input_embeddings()                             embedding
-      layers          the largest list of like modules                   layer, and in it:
+      layers          every list of like modules                         layer, and in it:
         self_attn       holds a class that records attentions             attention
         mlp             remaining module with matrices                    mlp
         norms           class, or one vector of weights                   norm
@@ -14,8 +14,6 @@ path has one kind in all of them, or is ``other``.
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,13 +22,29 @@ from torch import nn
 
 from energyscope.adapters import CACHE_UPDATE, SDPA, Part
 from energyscope.auto import patterns
-from energyscope.auto.patterns import ATTENTION, LAYER, MLP, OUTSIDE, RULES, TRANSPARENT, UNDECLARED
+from energyscope.auto.kernels import mixer_functions
+from energyscope.auto.patterns import (
+    ATTENTION,
+    CONVOLUTION,
+    CROSS,
+    CROSS_ATTENTION,
+    LAYER,
+    MIXER,
+    MLP,
+    OUTSIDE,
+    RULES,
+    TRANSPARENT,
+    UNDECLARED,
+)
 from energyscope.auto.shapes import own, shapes, weights
+from energyscope.auto.stacks import find_stacks, numbered_stacks
+from energyscope.auto.wrappers import has_its_own, holds_wrappers, is_layer, is_norm, is_wrapper
 from energyscope.errors import ModelError
 
 OTHER = "other"
 _NAMELESS = {"{layer}", "linear"}  # what such a module is called says nothing: its parent's name does
-_FUNCTIONS = (("attention.cache", CACHE_UPDATE), ("attention.core", SDPA))
+_CORES = {"attention": "attention.core", "cross_attention": "cross_attention.core"}
+_FUSED = "cross_attention.qkv"  # the keys and values of the encoder's states: the query is apart
 
 
 @dataclass(frozen=True)
@@ -50,40 +64,25 @@ class _Match:
     below: str | None = None
 
 
-def find_parts(model: Any) -> tuple[str, list[Finding]]:
-    """Return the path of the layers and a model's parts, in the order of its modules.
+def find_parts(model: Any) -> tuple[tuple[str, ...], list[Finding]]:
+    """Return the paths of the stacks of layers and a model's parts, in the order of its modules.
 
     Raises:
         ModelError: it has no list of layers.
 
     """
-    stacks = _stacks(model)
+    stacks = find_stacks(model)
     if not stacks:
         raise ModelError(
             f"{type(model).__name__} has no list of layers: its components cannot be found by structure"
         )
-    return max(stacks, key=lambda path: weights(stacks[path])), _Finder(model, stacks).findings()
-
-
-def _stacks(model: nn.Module) -> dict[str, nn.ModuleList]:
-    """Return the lists of blocks that lie in no other, by path; one that holds only another gives way to it."""
-    found: dict[str, nn.ModuleList] = {}
-    for path, module in model.named_modules():
-        if not isinstance(module, nn.ModuleList) or not any("container" in shapes(child) for child in module):
-            continue
-        outer = next((other for other in found if path.startswith(f"{other}.")), None)
-        if outer is None:
-            found[path] = module
-        elif len(found[outer]) == 1 and weights(module) == weights(found[outer]):
-            found[path] = module
-            del found[outer]
-    return found
+    return numbered_stacks(stacks), _Finder(model, stacks).findings()
 
 
 class _Finder:
     """Walks through a model once, and remembers the kind of each path."""
 
-    def __init__(self, model: Any, stacks: dict[str, nn.ModuleList]) -> None:
+    def __init__(self, model: Any, stacks: dict[str, nn.Module]) -> None:
         self.model = model
         self.stacks = stacks
         self.attentions = _recorded_classes(model)
@@ -95,6 +94,7 @@ class _Finder:
         }
         self.matches: dict[str, _Match] = {}
         self.kinds: dict[str, list[str]] = {}  # of each path, in any layer
+        self.functions: dict[str, dict[str, str]] = {}  # of each mixer's path, by kind
 
     def findings(self) -> list[Finding]:
         self._walk(self.model, "", OUTSIDE)
@@ -108,8 +108,11 @@ class _Finder:
     def _with_functions(self, part: Part, reason: str) -> Iterator[Finding]:
         """Yield a part; after an attention also the functions that transformers' attention interface calls."""
         yield Finding(part, reason)
-        if part.kind == "attention" and getattr(self.model, "_supports_sdpa", False):
-            for kind, function in _FUNCTIONS:
+        for kind, function in self.functions.get(part.path, {}).items():
+            calls = f"calls {function.rpartition('.')[2]}"
+            yield Finding(Part(kind, part.path, "fine", optional=True, function=function), calls)
+        if part.kind in _CORES and getattr(self.model, "_supports_sdpa", False):
+            for kind, function in (("attention.cache", CACHE_UPDATE), (_CORES[part.kind], SDPA)):
                 calls = f"calls {function.rpartition('.')[2]}"
                 yield Finding(Part(kind, part.path, "fine", optional=True, function=function), calls)
 
@@ -120,21 +123,26 @@ class _Finder:
                 self._walk_layers(self.stacks[below], below)
             elif isinstance(child, nn.ModuleList):
                 self._walk(child, below, place)
+            elif isinstance(child, nn.ParameterList | nn.ParameterDict):  # never called: its parent's weights
+                continue
             elif match := self._match(child, below, module, place):
-                if match.kind not in {TRANSPARENT, UNDECLARED}:
+                if match.kind == "mixer":
+                    self.functions.setdefault(below, {}).update(mixer_functions(child))
+                if match.kind not in {TRANSPARENT, UNDECLARED} and match.kind not in self.functions.get(path, {}):
                     self._remember(below, match)
-                if match.below is not None:
+                by_function = match.below == CONVOLUTION and "mixer.convolution" in mixer_functions(child)
+                if match.below is not None and not by_function:
                     self._walk(child, below, match.below)
 
-    def _walk_layers(self, stack: nn.ModuleList, path: str) -> None:
-        layer = f"{path}.{{layer}}"
-        self._remember(layer, _Match("layer", f"one of {len(stack)} in the list {path}"))
-        for module in {_signature(module): module for module in reversed(stack)}.values():
+    def _walk_layers(self, stack: nn.Module, path: str) -> None:
+        layer, layers = f"{path}.{{layer}}", list(stack.children())
+        self._remember(layer, _Match("layer", f"one of {len(layers)} in the list {path}"))
+        for module in {_signature(module): module for module in reversed(layers)}.values():
             is_block = not any(
                 "container" in shapes(child) for child in module.children()
             )  # XLM lists attentions, MLPs
             match = self._match_table(module, layer, LAYER) if is_block else None
-            self._walk(module, layer, match.below if match and match.below else LAYER)
+            self._walk(module, layer, match.below if match and match.below in {ATTENTION, MLP, MIXER} else LAYER)
 
     def _remember(self, path: str, match: _Match) -> None:
         kinds = self.kinds.setdefault(path, [])
@@ -155,14 +163,22 @@ class _Finder:
     def _match_structure(self, module: nn.Module, path: str, parent: nn.Module, place: str) -> _Match | None:
         """Return what a module is by the model's own word, or by what it holds."""
         if match := self.ends.get(id(module)):
-            return match
+            sees = match.kind == "embedding" and any("convolution" in shapes(child) for child in module.modules())
+            return replace(match, kind="patch_embedding") if sees else match
+        if place == LAYER:
+            return self._match_in_layer(module, path, parent)
         if place == OUTSIDE and any(stack.startswith(f"{path}.") for stack in self.stacks):
             return _Match(TRANSPARENT, "holds the layers", OUTSIDE)
-        if place != LAYER:
-            return None
-        if _is_wrapper(module) or any(map(_is_wrapper, module.children())):
-            return _Match(TRANSPARENT, "adds the residual itself", self._place_within(module, parent))
-        if self._records_attention(module) and not _is_layer(module):
+        return None
+
+    def _match_in_layer(self, module: nn.Module, path: str, parent: nn.Module) -> _Match | None:
+        if has_its_own(parent, module):
+            return _Match(UNDECLARED, "the layer's MLP has its own")
+        if is_wrapper(module) or holds_wrappers(module):
+            return _Match(TRANSPARENT, "adds the residual itself", self._place_within(module, parent, path))
+        if match := _cross_attention(module, path):
+            return match
+        if self._records_attention(module) and not is_layer(module):
             return _Match("attention", "holds the class that records attentions", ATTENTION)
         return None
 
@@ -179,19 +195,23 @@ class _Finder:
     def _match_table(self, module: nn.Module, path: str, place: str) -> _Match | None:
         name = next(word for word in reversed(path.split(".")) if not word.isdigit() and word not in _NAMELESS)
         words, class_name = shapes(module), type(module).__name__
+        place, crosses = (ATTENTION, True) if place == CROSS_ATTENTION else (place, False)
         for rule in RULES:
             if place in rule.places.split() and (reason := rule.reason(class_name, name, words)):
-                return _Match(rule.kind, reason, rule.below)
+                match = _Match(rule.kind, reason, rule.below)
+                return _across(match) if crosses else match
         return None
 
-    def _place_within(self, module: nn.Module, parent: nn.Module) -> str:
+    def _place_within(self, module: nn.Module, parent: nn.Module, path: str) -> str:
         """Return what a wrapper's linear is part of: an MLP in the layer itself, else the attention."""
-        if not _is_wrapper(module):
+        if not is_wrapper(module):
             return LAYER
-        inner = next(child for child in module.children() if weights(child) and not _is_norm(child))
+        inner = next(child for child in module.children() if weights(child) and not is_norm(child))
         if "container" in shapes(inner):
             return LAYER
-        return MLP if any(parent is layer for stack in self.stacks.values() for layer in stack) else ATTENTION
+        if any(parent is layer for stack in self.stacks.values() for layer in stack.children()):
+            return MLP
+        return CROSS_ATTENTION if CROSS.search(_in_layer(path)) else ATTENTION
 
     def _records_attention(self, module: nn.Module) -> bool:
         return any(isinstance(child, self.attentions) for child in module.modules())
@@ -201,7 +221,7 @@ class _Finder:
         rest = [
             child
             for child in parent.children()
-            if "matrices" in shapes(child) and not self._records_attention(child) and not _is_norm(child)
+            if "matrices" in shapes(child) and not self._records_attention(child) and not is_norm(child)
         ]
         return rest == [module] and any(self._records_attention(child) for child in parent.children())
 
@@ -215,9 +235,36 @@ def _end(model: Any, method: str) -> Any:
     return module if isinstance(module, nn.Module) else model
 
 
+def _cross_attention(module: nn.Module, path: str) -> _Match | None:
+    """Return what attends to an encoder: its name says so, or its class; the layer's own attention is another."""
+    name, class_name = _in_layer(path), type(module).__name__
+    if "matrices" not in shapes(module) or is_layer(module):
+        return None
+    if CROSS.search(name):
+        return _Match("cross_attention", f"module named {name}", CROSS_ATTENTION)
+    return _Match("cross_attention", f"class {class_name}", CROSS_ATTENTION) if CROSS.search(class_name) else None
+
+
+def _in_layer(path: str) -> str:
+    return path.rpartition("{layer}.")[2]
+
+
+def _across(match: _Match) -> _Match:
+    """Return what a match in an attention is in a cross attention."""
+    kind = f"cross_{match.kind}" if match.kind.startswith("attention.") else match.kind
+    below = CROSS_ATTENTION if match.below == ATTENTION else match.below
+    return replace(match, kind="cross_attention.key" if kind == _FUSED else kind, below=below)
+
+
 def _in_common(kinds: list[str]) -> str:
-    """Return what is true of all kinds of a path: an attention is one mixer, and its linears are projections."""
-    if {kind.partition(".")[0] for kind in kinds} != {"attention", "mixer"}:
+    """Return what is true of all kinds of a path: an attention is one mixer, and its linears are projections.
+
+    Where attentions, MLPs and mixers share a path, they are the one block of each layer, which mixes (Nemotron-H).
+    """
+    families = {kind.partition(".")[0] for kind in kinds}
+    if len(families) == 1:
+        return families.pop()
+    if not families <= {"attention", "mixer", "mlp"}:
         return OTHER
     return "mixer.projection" if all("." in kind for kind in kinds) else "mixer"
 
@@ -236,22 +283,6 @@ def _recorded_classes(model: nn.Module) -> tuple[type, ...]:
 
 def _signature(module: nn.Module) -> tuple[Any, ...]:
     return tuple((name, type(child)) for name, child in module.named_modules())
-
-
-def _is_norm(module: nn.Module) -> bool:
-    return bool(re.search("Norm", type(module).__name__)) and "leaf" in shapes(module)
-
-
-def _is_wrapper(module: nn.Module) -> bool:
-    """Whether a module is one other with a norm or a residual around it: that is no block, what it holds is."""
-    held = [child for child in module.children() if weights(child)]
-    norms = [child for child in held if _is_norm(child)]
-    adds = bool(norms) or not {"input_tensor", "residual"}.isdisjoint(inspect.signature(module.forward).parameters)
-    return adds and len(held) == len(norms) + 1 and not own(module)
-
-
-def _is_layer(module: nn.Module) -> bool:
-    return bool(re.search(r"(Decoder|Encoder|Transformer)Layer$", type(module).__name__))
 
 
 def _part(path: str, kinds: dict[str, str]) -> Part:

@@ -32,12 +32,50 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "gemma3_text": {**GROUPED, "head_dim": 8, "sliding_window": 8},
     "mamba": {"state_size": 4},
 }
+ENCODER_DECODER: dict[str, Any] = {
+    "d_model": 16,
+    **{f"{side}_layers": 2 for side in ("encoder", "decoder")},
+    **{f"{side}_attention_heads": 2 for side in ("encoder", "decoder")},
+    **{f"{side}_ffn_dim": 32 for side in ("encoder", "decoder")},
+    "pad_token_id": 0,
+}
+SEES: dict[str, Any] = {"image_size": 16, "patch_size": 8}
+OTHER_TASKS: dict[str, dict[str, Any]] = {
+    "t5": {
+        "architectures": ["T5ForConditionalGeneration"],
+        "d_model": 16,
+        "d_kv": 8,
+        "d_ff": 32,
+        "num_layers": 2,
+        "num_heads": 2,
+    },
+    "bart": {"architectures": ["BartForConditionalGeneration"], **ENCODER_DECODER},
+    "whisper": {
+        "architectures": ["WhisperForConditionalGeneration"],
+        **ENCODER_DECODER,
+        "max_source_positions": 20,
+        "num_mel_bins": 8,
+    },
+    "bert": {"architectures": ["BertForMaskedLM"]},
+    "albert": {"architectures": ["AlbertForMaskedLM"], "embedding_size": 8},
+    "vit": {"architectures": ["ViTForImageClassification"], **SEES},
+    "swin": {
+        "architectures": ["SwinForImageClassification"],
+        "image_size": 32,
+        "depths": [2, 1],
+        "num_attention_heads": [1, 2],
+        "window_size": 4,
+    },
+    "resnet": {"architectures": ["ResNetForImageClassification"], "depths": [2, 1, 1, 1]},
+}
 
 
 def config(family: str, **changes: Any) -> Any:
     import transformers
 
-    return transformers.AutoConfig.for_model(family, **{**SIZES, **FAMILIES.get(family, {}), **changes})
+    return transformers.AutoConfig.for_model(
+        family, **{**SIZES, **FAMILIES.get(family, OTHER_TASKS.get(family, {})), **changes}
+    )
 
 
 @functools.cache
@@ -58,10 +96,10 @@ def tree(family: str) -> ComponentTree:
     return component_tree(model, adapter, "fine")
 
 
-def relative(family: str) -> dict[str, str]:
-    """Return the kinds of a layer's parts, by the rest of their names."""
+def relative(family: str, stack: int = 0) -> dict[str, str]:
+    """Return the kinds of the parts of a stack's layer, by the rest of their names."""
     found = structure(family)
-    start = f"{found.layers}.{{layer}}."
+    start = f"{found.adapter.stacks[stack]}.{{layer}}."
     return {
         part.name.removeprefix(start): part.kind for part in found.adapter.parts if part.name.startswith(start)
     }

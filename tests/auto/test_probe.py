@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from transformers import PretrainedConfig
 
 from energyscope.auto.probe import called_components
 from energyscope.components import Component, ComponentTree
@@ -14,6 +15,7 @@ class Asking(nn.Module):
 
     def __init__(self, *, fails: bool) -> None:
         super().__init__()
+        self.config = PretrainedConfig()
         self.embed, self.used, self.spare = nn.Embedding(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
         self.fails = fails
 

@@ -12,7 +12,7 @@ from auto_models import FAMILIES, structure
 from energyscope.auto.source import adapter_source
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "bart"])
 def test_the_file_is_the_adapter(tmp_path: Path, family: str) -> None:
     """WHEN the file is run THEN its adapter has no problems, and differs from auto's in its name alone."""
     file = tmp_path / "adapter.py"

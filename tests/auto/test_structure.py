@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from auto_models import FAMILIES, relative, structure, tree
+from auto_models import FAMILIES, OTHER_TASKS, relative, structure, tree
 from conformance import names_used_twice, nested_siblings, parameters_without_component, unlike_the_model
 from torch import nn
 
@@ -69,22 +69,84 @@ def test_shipped_adapters_are_found_again(family: str) -> None:
     task = CLASSIFICATION if shipped.task == "classification" else NEXT_TOKEN
     with torch.device("meta"):
         model = getattr(transformers, task.auto_class).from_config(transformers.AutoConfig.for_model(family))
-    layers, found = find_parts(model)
+    stacks, found = find_parts(model)
     parts = {finding.part for finding in found}
     caches = {
         part for part in parts if part.kind == "attention.cache"
     }  # an encoder updates none: the pass drops it
-    assert layers == shipped.layers
+    assert stacks == shipped.stacks
     assert parts - set(shipped.parts) == (caches if task is CLASSIFICATION else set())
     assert set(shipped.parts) - parts == set()
 
 
-def test_a_path_with_several_kinds_is_other() -> None:
-    """GIVEN layers whose one path is a mixer here and an MLP there THEN it is ``other``, with both named."""
-    findings = {item.part.path: item for item in structure("nemotron_h").found}
+CROSS = {"cross_attention.query": "q_proj", "cross_attention.key": "k_proj", "cross_attention.value": "v_proj"}
+DECODER = {
+    "attention": "self_attn", **{kind: f"self_attn.{name}" for kind, name in ROTARY.items()},
+    "cross_attention": "encoder_attn", **{kind: f"encoder_attn.{name}" for kind, name in CROSS.items()},
+    "cross_attention.output": "encoder_attn.out_proj", "cross_attention.core": "encoder_attn.core",
+    "mlp.up": "fc1", "mlp.down": "fc2",
+}  # fmt: skip
+LAST = {
+    "t5": {
+        "attention": "layer.0.SelfAttention", "attention.query": "layer.0.SelfAttention.q",
+        "cross_attention": "layer.1.EncDecAttention", "cross_attention.query": "layer.1.EncDecAttention.q",
+        "cross_attention.output": "layer.1.EncDecAttention.o", "mlp": "layer.2.DenseReluDense",
+        "mlp.up": "layer.2.DenseReluDense.wi", "mlp.down": "layer.2.DenseReluDense.wo",
+    },
+    "bart": DECODER,
+    "whisper": DECODER,
+    "bert": {"attention": "attention.self", "mlp": "intermediate"},
+    "albert": {"attention": "attention", "attention.output": "attention.dense", "mlp.up": "ffn"},
+    "vit": {"attention": "attention", "attention.core": "attention.core", "mlp": "mlp", "mlp.up": "mlp.fc1"},
+    "swin": {"attention": "attention", "mlp": "mlp"},
+    "resnet": {"convolution": "layer.0.convolution", "norm": "layer.0.normalization"},
+}  # fmt: skip
+AROUND = {
+    "t5": {"encoder.embed_tokens": "embedding", "lm_head": "lm_head"},
+    "bart": {"model.encoder.embed_positions": "embedding", "lm_head": "lm_head"},
+    "whisper": {"model.encoder.conv1": "convolution", "model.encoder.conv2": "convolution", "proj_out": "lm_head"},
+    "bert": {"cls": "lm_head", "cls.predictions.transform.dense": "lm_head"},
+    "albert": {"predictions": "lm_head", "albert.encoder.embedding_hidden_mapping_in": "embedding"},
+    "vit": {"vit.embeddings.patch_embeddings": "patch_embedding", "classifier": "classifier"},
+    "swin": {"swin.encoder.layers.0.downsample": "patch_embedding", "classifier": "classifier"},
+    "resnet": {"resnet.embedder.embedder.convolution": "convolution", "classifier": "classifier"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", OTHER_TASKS)
+def test_kinds_are_found_in_models_of_other_tasks(family: str) -> None:
+    """GIVEN a model that sees, hears, translates or fills gaps THEN its last layer and ends have their kinds."""
+    found = structure(family)
+    last = relative(family, stack=-1)
+    assert {name: last.get(name) for name in LAST[family].values()} == {
+        name: kind for kind, name in LAST[family].items()
+    }
+    kinds = {part.name: part.kind for part in found.adapter.parts}
+    assert {name: kinds.get(name) for name in AROUND[family]} == AROUND[family]
+    assert found.share_named() == 1.0
+
+
+def test_an_encoder_has_no_cross_attention() -> None:
+    """GIVEN an encoder and a decoder THEN only the decoder's layers attend across."""
+    assert "cross_attention" not in relative("bart", stack=0).values()
+    assert "cross_attention" in relative("bart", stack=1).values()
+
+
+def test_a_mixers_convolution_and_scan_are_its_functions() -> None:
+    """GIVEN Mamba, whose mixer calls functions in place of its convolution THEN these are its parts, as called."""
+    found = {part.kind: part for part in structure("mamba").adapter.parts if part.function}
+    assert str(found["mixer.convolution"].function).endswith("modeling_mamba.causal_conv1d_fn")
+    assert str(found["mixer.scan"].function).endswith("modeling_mamba.mamba_selective_scan")
+
+
+def test_a_path_with_several_kinds_of_blocks_is_a_mixer() -> None:
+    """GIVEN layers whose one block is a mixer here and an MLP there THEN it is a mixer with their linears."""
+    findings = {item.part.name: item for item in structure("nemotron_h").found}
     block = findings["model.layers.{layer}.mixer"]
-    assert block.part.kind == "other"
+    assert block.part.kind == "mixer"
     assert "mlp" in block.reason
+    assert findings["model.layers.{layer}.mixer.up_proj"].part.kind == "mlp.up"
+    assert str(findings["model.layers.{layer}.mixer.scan"].part.function).endswith(".mamba2_chunk_scan")
 
 
 def test_a_model_without_layers_is_refused() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from auto_models import config
 
+from energyscope.auto import tasks
 from energyscope.auto.tasks import CLASSIFICATION, NEXT_TOKEN, AutoTask, task_of
 from energyscope.errors import ModelError
 
@@ -19,6 +20,14 @@ from energyscope.errors import ModelError
         ("mistral", {"architectures": ["MistralForSequenceClassification"]}, CLASSIFICATION),
         ("roberta", {}, CLASSIFICATION),
         ("roberta", {"architectures": ["RobertaForCausalLM"]}, NEXT_TOKEN),
+        ("roberta", {"architectures": ["RobertaForMaskedLM"]}, tasks.MASKED_TOKEN),
+        ("roberta", {"architectures": ["RobertaModel"]}, tasks.EMBEDDING),
+        ("bart", {"architectures": ["BartForConditionalGeneration"]}, tasks.TEXT_TO_TEXT),
+        ("bart", {}, tasks.TEXT_TO_TEXT),
+        ("t5", {}, tasks.TEXT_TO_TEXT),
+        ("whisper", {"architectures": ["WhisperForConditionalGeneration"]}, tasks.SPEECH_TO_TEXT),
+        ("vit", {}, tasks.IMAGE),
+        ("clip", {"architectures": ["CLIPForImageClassification"]}, tasks.IMAGE),
         ("own", {"architectures": ["OwnForCausalLM"], "auto_map": {"AutoModelForCausalLM": "own.OwnForCausalLM"}},
          NEXT_TOKEN),
     ],
@@ -35,8 +44,8 @@ def test_the_class_decides_else_the_model_type(family: str, changes: dict[str, A
 @pytest.mark.parametrize(
     ("family", "architecture", "words"),
     [
-        ("roberta", "RobertaForMaskedLM", "RobertaForMaskedLM is neither"),
-        ("vit", None, "no causal language model"),
+        ("roberta", "RobertaForTokenClassification", "RobertaForTokenClassification is no causal, masked or"),
+        ("vits", None, "transformers has no causal, masked or"),
     ],
 )
 def test_other_tasks_are_refused(family: str, architecture: str | None, words: str) -> None:
