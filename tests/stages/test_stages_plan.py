@@ -328,7 +328,12 @@ def test_a_budget_asks_for_a_plan():
         ("tiny-gpt2", {"plan_precisions": ("fp32",)}, UsageError, "no precision is possible here but fp32$"),
         ("tiny-gpt2", {"budget": "accuracy -0.01%"}, DataError, "too few to see accuracy"),
         ("tiny-gpt2", {"skip_modules": ("transformer",)}, UsageError, "there is nothing to plan"),
-        ("tiny-distilbert", {"workloads": ("decode",), "data": None}, UsageError, "leave decode out of --workloads"),
+        (
+            "tiny-distilbert",
+            {"workloads": ("decode",), "data": None},
+            UsageError,
+            "leave decode out of --workloads",
+        ),
         ("tiny-gpt2", {"export": Path("x")}, ModelError, r"is a Conv1D, .* with energyscope\.apply_plan"),
         ("tiny-gpt2", {"export": Path("x"), "export_format": "torchao"}, ModelError, "torchao has Linear only"),
         ("tiny-gpt2", {"workloads": ("decode",), "context_lengths": (9999,)}, UsageError, r"9,?999"),
