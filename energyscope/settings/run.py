@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from energyscope.adapters import Granularity
-from energyscope.errors import UsageError
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS
-from energyscope.loading.checkpoint_formats import format_of
-from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadSettings, check_quantization
-from energyscope.loading.sharding.device_maps import check_device_map
+from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadSettings
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
-from energyscope.runs.store import RunStore
 from energyscope.settings.benchmark import BenchmarkSettings
-from energyscope.settings.fields import PANELS, check_each, read_options, setting, settings_of
+from energyscope.settings.fields import PANELS, read_options, setting, settings_of
 
 if TYPE_CHECKING:
     import torch
@@ -31,7 +26,6 @@ EXECUTIONS: tuple[Execution, ...] = ("eager", "cuda-graph")
 BOTH: Final = "both"
 ONE_EXECUTION = "eager: the host launches each kernel; cuda-graph: kernels are captured once and replayed"
 RUN_METERS = tuple(name for name in METERS if name != "recorded")
-WITHOUT_COUNTER = ("nvml-power", "nvidia-smi")
 
 USUAL_STAGES = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate", "report")
 RUN_STAGES = (*USUAL_STAGES[:-1], "plan", "report")
@@ -300,100 +294,9 @@ class RunSettings:
             UsageError: an unknown word or a number out of range, with what to give instead.
 
         """
-        if self.meter == "recorded":
-            raise UsageError(f"--meter recorded plays a trace back in tests: use one of {', '.join(RUN_METERS)}")
-        check_each(self)
-        if self.device_map:
-            check_device_map(self.device_map)
-        check_quantization(
-            self.precision,
-            double_quant=self.double_quant,
-            compute_dtype=self.compute_dtype,
-            skip_modules=() if "plan" in self.stages else self.skip_modules,  # which leaves them as they are, too
-        )
-        if self.gpu_id and self.device == "cpu":
-            raise UsageError("--gpu-id measures GPUs, and --device cpu runs the model on none: give one of them")
-        if len(self.gpu_id) > 1 and self.meter == "modelled":
-            raise UsageError("--meter modelled knows the watts of one device: name one GPU with --gpu-id")
-        if self.tensor_parallel:
-            self._check_tensor_parallel()
-        if self.sampling == "triggered":
-            self._check_triggered()
-        if self.execution == BOTH and "profile" not in self.stages:
-            raise UsageError("--execution both is for the profile, and --stages leaves it out: name one of them")
-        if self.joint in {"pairs", "all"} and "skip" not in self.methods:
-            raise UsageError(f"--joint {self.joint} skips layers in pairs: add skip to --methods, to compare with")
-        self._check_plan()
-        self.benchmark.check()
+        from energyscope.settings.run_checks import check  # late: it imports this module
 
-    def _check_plan(self) -> None:
-        """Refuse workloads or a budget that cannot be read, or that random weights can neither keep nor break.
-
-        And an export without a plan, or of a precision that has no format for it; a context without decode steps.
-        """
-        if self.export is not None and "plan" not in self.stages:
-            raise UsageError("--export writes a model with its plan: give a --budget, or leave it out")
-        if self.export is None and self.export_format is not None:
-            raise UsageError("--export-format is for --export FOLDER: name a folder, or leave it out")
-        if self.export is not None:
-            format_of(self.plan_precisions, self.export_format)
-        from energyscope.planning.workloads import parse_workload
-
-        planned = {parse_workload(text).phase for text in self.workloads}
-        if self.context_lengths and self.phase == "prefill" and "decode" not in planned:
-            raise UsageError("--context-length is for decode steps: use --phase decode or both, or leave it out")
-        if "plan" not in self.stages or self.budget is None:
-            return
-        from energyscope.planning.budget import WITHOUT_WEIGHTS, parse_budget  # imports numpy
-
-        budget = parse_budget(self.budget)
-        if self.weights == "random" and budget.metric != "kl":
-            raise UsageError(
-                f"--budget {str(budget)!r} needs trained weights, and these are random: use --budget "
-                f'"{WITHOUT_WEIGHTS}", which compares outputs'
-            )
-
-    def _check_tensor_parallel(self) -> None:
-        """Refuse what a model that is split over processes cannot do."""
-        if "cuda-graph" in self.executions:
-            raise UsageError(
-                f"--execution {self.execution} captures what one process does by itself, and --tensor-parallel "
-                "needs several: use --execution eager"
-            )
-        if self.precision in QUANTIZED:
-            raise UsageError(
-                f"--tensor-parallel splits plain weights, not {self.precision}: use bf16, or --device-map"
-            )
-        conflicts = {
-            f"--device-map {self.device_map}": self.device_map,
-            f"--gpu-id {','.join(self.gpu_id)}": self.gpu_id,
-            f"--device {self.device}": ":" in self.device,
-            f"--sampling {self.sampling}": self.sampling != "replay",
-        }
-        if given := [option for option, is_given in conflicts.items() if is_given]:
-            raise UsageError(
-                f"{given[0]} does not go with --tensor-parallel, where process N has cuda:N: leave it out "
-                "(CUDA_VISIBLE_DEVICES chooses GPUs)"
-            )
-        if not set(SPLIT_STAGES) & set(self.stages):
-            raise UsageError(f"--tensor-parallel is for --stages {','.join(SPLIT_STAGES)}")
-
-    def _check_triggered(self) -> None:
-        """Refuse what only replay can do."""
-        if "cuda-graph" in self.executions:
-            raise UsageError("--sampling triggered reads the meter between launches: use --execution eager")
-        if self.meter in WITHOUT_COUNTER:
-            raise UsageError(f"--sampling triggered reads an energy counter, which {self.meter} has not: use nvml")
-        of_replay = {
-            "--window": self.window_s is not None,
-            "--component-budget": self.component_budget_s is not None,
-            f"--phase {self.phase}": self.phase in {"decode", "both"},
-            "--context-length": self.context_lengths,
-            "--layers": self.layers != RunSettings.layers,
-            "--target-interval": self.target_interval != RunSettings.target_interval,
-        }
-        if given := [option for option, is_given in of_replay.items() if is_given]:
-            raise UsageError(f"{given[0]} is for replay: --sampling triggered reads around every component")
+        check(self)
 
     def check_places(self) -> None:
         """Refuse files and folders that cannot be used, before anything is loaded.
@@ -403,17 +306,9 @@ class RunSettings:
                 cannot be written.
 
         """
-        if self.data is not None and Path(self.data).is_dir():
-            from energyscope.workloads.inputs import check_folder  # imports torch, which no check before it needs
+        from energyscope.settings.run_checks import check_places
 
-            check_folder(Path(self.data))
-        elif self.data is not None and not Path(self.data).is_file():
-            raise UsageError(f"there is no file {self.data}: give --data a JSONL, CSV or text file, or a folder")
-        _writable(self.root)
-        if self.export is not None and self.export.exists():
-            raise UsageError(f"--export {self.export} exists: name a new folder")
-        if self.name is not None:
-            RunStore.check_free(self.name, self.root)
+        check_places(self)
 
     def document(self) -> dict[str, Any]:
         """Return the settings as plain data, for run.json."""
@@ -429,14 +324,3 @@ class RunSettings:
         settings = {key: value for key, value in self.document().items() if key not in places}
         text = json.dumps({**settings, **inputs}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _writable(root: Path) -> None:
-    """Refuse a folder that cannot be written; tried in the nearest one that exists."""
-    folder = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return
-    except OSError as error:
-        reason = error.strerror or error
-        raise UsageError(f"--root {root} cannot be written ({folder}: {reason}): give another folder") from error

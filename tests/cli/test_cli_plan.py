@@ -10,7 +10,7 @@ from plan_builder import build_plan
 from energyscope.cli.plan import _settings
 from energyscope.errors import RunError
 
-SHORT = ("--passes", "2", "--window", "0.02", "--max-examples", "60", "--plan-precisions", "bf16")
+SHORT = ("--passes", "2", "--window", "0.02", "--max-examples", "30", "--plan-precisions", "bf16")
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "qwen3_moe": SIZES | {"num_experts": 4, "moe_intermediate_size": 24},
     "gpt_oss": SIZES | EXPERTS | {"head_dim": 8},
     "mamba": MAMBA | {"state_size": 4},
-    "mamba2": MAMBA | {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 2},
+    "mamba2": MAMBA | {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 2, "chunk_size": 4},
     "t5": T5,
     "bart": BART,
 }

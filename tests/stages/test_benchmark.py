@@ -40,7 +40,7 @@ def quick(model, *precisions, root, **options):
     }
     return energyscope.run(
         model, stages=("benchmark",), benchmark=settings(*precisions, **more), root=root, name="one",
-        **{"max_examples": 24, "sequence_length": 16, **options},
+        **{"max_examples": 6, "sequence_length": 16, **options},
     )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def swept(tmp_path_factory):
     """tiny-gpt2 in three precisions, at two batch sizes and two lengths."""
     return quick(
         "tiny-gpt2", "fp32", "bf16", "int8", root=tmp_path_factory.mktemp("runs"),
-        batch_sizes=(1, 4), sequence_lengths=(16, 32),
+        batch_sizes=(1, 4), sequence_lengths=(16, 32), max_examples=24,
     )  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def test_sizes_are_those_of_the_precision(swept):
 
 def test_a_classifier_has_an_accuracy_with_its_counts(tmp_path):
     """Accuracy is right answers over examples, with Wilson's interval around it."""
-    run = quick("tiny-distilbert", "fp32", "fp16", root=tmp_path)
+    run = quick("tiny-distilbert", "fp32", "fp16", root=tmp_path, max_examples=24)
     row = run.trials.iloc[0]
     assert row["num_samples_accuracy"] == 24
     assert row["accuracy"] == pytest.approx(row["num_correct"] / 24)

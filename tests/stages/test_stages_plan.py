@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import energyscope
+from energyscope import bundled
 from energyscope.changes.savings import levers
 from energyscope.errors import DataError, ModelError, RunError, UsageError
 from energyscope.loading import load_model
@@ -22,7 +23,19 @@ from energyscope.stages import plan, plan_replays
 from energyscope.workloads import load_evaluation
 from energyscope.workloads.evaluation import halves
 
-SHORT = {"passes": 2, "window_s": 0.02, "stages": ("plan",), "max_examples": 60, "meter": "modelled"}
+SHORT = {
+    "passes": 2, "window_s": 0.02, "stages": ("plan",), "max_examples": 30, "meter": "modelled", "levers": False,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_texts(tmp_path_factory):
+    """Let plans be judged on the first words of texts: a pass over whole ones takes seconds in INT4 on a CPU."""
+    lines = (bundled.directory("tiny-gpt2") / "evaluation.jsonl").read_text(encoding="utf-8").splitlines()
+    words = [json.loads(line)["text"].split()[:12] for line in lines[:100]]
+    file = tmp_path_factory.mktemp("data") / "short.jsonl"
+    file.write_text("\n".join(json.dumps({"text": " ".join(text)}) for text in words), encoding="utf-8")
+    SHORT["data"] = str(file)
 
 
 STEPS, ESTIMATES = [], {}  # of the run below: what its stages reported, and what was estimated before them
@@ -89,7 +102,7 @@ def test_a_plan_has_the_steps_that_were_estimated(run):
 def test_the_document_is_what_the_journal_says(run):
     """GIVEN the journal alone THEN the file follows from it; halves are of the same size, and disjoint."""
     assert run.plan == json.loads(json.dumps(plan.document.document(record_of(run))))
-    assert run.plan["examples"] == [30, 30]
+    assert run.plan["examples"] == [15, 15]
     assert first(run)["verdict"] in {"saves", "keep", "over budget"}
     assert run.document["stages"]["plan"]["state"] == "done"
     prices = {(row["kind"], row["precision"]): row["energy_mj"]["value"] for row in first(run)["families"]}
@@ -113,7 +126,7 @@ def test_harms_are_those_of_the_applied_layers(run):
     """GIVEN INT4 everywhere THEN its harm is the loss that a model with those layers adds on the first half."""
     int4 = named(first(run)["choices"], "all int4")
     loaded = load_model("tiny-gpt2", device="cpu")
-    half, _ = halves(load_evaluation(loaded, max_examples=60))
+    half, _ = halves(load_evaluation(loaded, data=SHORT["data"], max_examples=30))
     before = loss(loaded.model, half)
     after = loss(energyscope.apply_plan(loaded.model, everywhere(run, "int4")), half)
     assert int4["harm"] == pytest.approx(after - before, abs=1e-6)
@@ -175,7 +188,6 @@ def test_every_workload_has_prices_and_a_plan(tmp_path):
     options = {
         **SHORT,
         "plan_precisions": ("bf16",),
-        "max_examples": 30,
         "root": tmp_path,
         "context_lengths": (16,),
     }
@@ -202,7 +214,7 @@ def test_levers_are_measured_with_the_layers_in_place(tmp_path, monkeypatch):
         inner(loaded, *args, **options)
 
     monkeypatch.setattr(plan_replays, "alternatives", watched)
-    options = {**SHORT, "plan_precisions": ("bf16",), "phase": "prefill", "root": tmp_path}
+    options = {**SHORT, "levers": True, "plan_precisions": ("bf16",), "phase": "prefill", "root": tmp_path}
     run = energyscope.run("tiny-gpt2", **options, budget="perplexity +50%", name="levers")
     assert len(seen[0]) == 16  # every linear of the four layers
     rows = first(run)["levers"]["rows"]
@@ -218,7 +230,7 @@ def test_levers_are_measured_with_the_layers_in_place(tmp_path, monkeypatch):
         ("saves", None, BY_TORCH, "exported-compressed-tensors"),
         ("saves", "torchao", ("w8a16",), "exported-torchao"),
         ("saves", None, ("nf4",), "exported-bitsandbytes"),
-        ("keep", None, ("int4",), "plan-not-exported"),
+        ("keep", None, ("w8a16",), "plan-not-exported"),
     ],
 )
 def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict, form, precisions, code):
@@ -226,7 +238,7 @@ def test_a_plan_that_saves_is_exported(tmp_path, monkeypatch, verdict, form, pre
     monkeypatch.setattr(plan.document, "_verdict", lambda _: verdict)
     monkeypatch.setattr(plan.document, "_adopted", lambda choices: named(choices, f"all {precisions[-1]}"))
     folder = tmp_path / "exported"
-    options = {**SHORT, "root": tmp_path, "max_examples": 30, "phase": "prefill", "levers": False}
+    options = {**SHORT, "root": tmp_path, "phase": "prefill"}
     asked = {"export_format": form, "plan_precisions": () if precisions == BY_TORCH else precisions}
     run = energyscope.run(
         "tiny-llama", **options, **asked, budget="loss +9", name="e", export=folder, command="energyscope plan x"
@@ -277,7 +289,7 @@ def test_what_cannot_be_planned_is_said_in_one_line(tmp_path, options, error, wo
 
 def test_the_usual_budget_is_one_that_the_data_can_show(tmp_path):
     """GIVEN 60 answers and no budget THEN the narrowest loss of accuracy that 30 of them can show."""
-    options = {**SHORT, "plan_precisions": ("bf16",), "root": tmp_path}
+    options = {**SHORT, "data": None, "max_examples": 60, "plan_precisions": ("bf16",), "root": tmp_path}
     run = energyscope.run("tiny-distilbert", **options, name="usual")
     assert run.plan["budget"]["text"] == "accuracy -10%"
     assert run.plan["examples"] == [30, 30]
@@ -287,6 +299,8 @@ def test_answers_are_tokens_of_a_language_model(tmp_path):
     """GIVEN 60 texts or 60 classified ones THEN the first have enough answers for 1 %, and the others have not."""
     options = {
         **SHORT,
+        "data": None,
+        "max_examples": 60,
         "plan_precisions": ("bf16",),
         "budget": "accuracy -1%",
         "phase": "prefill",
@@ -314,7 +328,12 @@ def test_a_budget_asks_for_a_plan():
         ("tiny-gpt2", {"plan_precisions": ("fp32",)}, UsageError, "no precision is possible here but fp32$"),
         ("tiny-gpt2", {"budget": "accuracy -0.01%"}, DataError, "too few to see accuracy"),
         ("tiny-gpt2", {"skip_modules": ("transformer",)}, UsageError, "there is nothing to plan"),
-        ("tiny-distilbert", {"workloads": ("decode",)}, UsageError, "leave decode out of --workloads"),
+        (
+            "tiny-distilbert",
+            {"workloads": ("decode",), "data": None},
+            UsageError,
+            "leave decode out of --workloads",
+        ),
         ("tiny-gpt2", {"export": Path("x")}, ModelError, r"is a Conv1D, .* with energyscope\.apply_plan"),
         ("tiny-gpt2", {"export": Path("x"), "export_format": "torchao"}, ModelError, "torchao has Linear only"),
         ("tiny-gpt2", {"workloads": ("decode",), "context_lengths": (9999,)}, UsageError, r"9,?999"),
