@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from energyscope.planning.applying import apply_plan
     from energyscope.planning.exporting import export_plan
     from energyscope.runs.store import load_run
+    from energyscope.stages.in_memory import profile
     from energyscope.stages.run import run
     from energyscope.workloads import load_evaluation, profile_inputs
 
@@ -28,6 +29,7 @@ _HOMES = {
     "load_evaluation": "energyscope.workloads",
     "load_model": "energyscope.loading",
     "load_run": "energyscope.runs.store",
+    "profile": "energyscope.stages.in_memory",
     "profile_inputs": "energyscope.workloads",
     "run": "energyscope.stages.run",
     "run_inference": "energyscope.blocks",
@@ -43,6 +45,7 @@ __all__ = [
     "load_evaluation",
     "load_model",
     "load_run",
+    "profile",
     "profile_inputs",
     "run",
     "run_inference",

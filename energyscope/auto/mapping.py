@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from energyscope.adapters import BY_STRUCTURE, Adapter, Granularity, Part
-from energyscope.auto.probe import Calls, called_components
+from energyscope.auto.probe import Calls, called_components, called_on
 from energyscope.auto.reach import unreached
 from energyscope.auto.structure import OTHER, Finding, find_parts
-from energyscope.auto.tasks import AutoTask, task_of
+from energyscope.auto.tasks import EMBEDDING, AutoTask, task_of
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.errors import ModelError
 
@@ -97,7 +97,7 @@ class StructureMap:
         """The adapter of the parts that are called."""
         return Adapter(
             name=BY_STRUCTURE,
-            model_types=(str(self.model.config.model_type),),
+            model_types=(_type_of(self.model),),
             task=self.task.task,
             auto_class=self.task.auto_class,
             layers=self.layers,
@@ -159,10 +159,29 @@ def structure_map(config: Any, *, trust_remote_code: bool = False) -> StructureM
     return structure
 
 
-def map_model(model: Any, task: AutoTask) -> StructureMap:
-    """Find the components of a model on the meta device."""
+def map_model(model: Any, task: AutoTask, inputs: Mapping[str, Any] | None = None) -> StructureMap:
+    """Find the components of a model on the meta device, or of one in memory by a pass on given inputs."""
     stacks, findings = find_parts(model)
     found = tuple(findings)
     whole = Adapter(BY_STRUCTURE, (BY_STRUCTURE,), task.task, stacks, _parts(found))
-    tree = component_tree(model, whole, "fine", kv_cache=True)
-    return StructureMap(model, task, stacks, found, tree, called_components(tree))
+    tree = component_tree(model, whole, "fine", kv_cache=inputs is None)
+    calls = called_components(tree) if inputs is None else called_on(tree, inputs)
+    return StructureMap(model, task, stacks, found, tree, calls)
+
+
+def live_map(model: Any, inputs: Mapping[str, Any]) -> StructureMap:
+    """Find the components of a module in memory, by one pass on its inputs.
+
+    Raises:
+        ModelError: it has no list of layers, or the forward fails on the inputs.
+
+    """
+    config = getattr(model, "config", None)
+    structure = map_model(model, EMBEDDING if config is None else task_of(config), inputs)
+    if structure.calls.failure:
+        raise ModelError(f"the forward of {type(model).__name__} fails on these inputs: {structure.calls.failure}")
+    return structure
+
+
+def _type_of(model: Any) -> str:
+    return str(getattr(getattr(model, "config", None), "model_type", None) or type(model).__name__)

@@ -7,7 +7,7 @@ asks for a number (is any token masked? which experts were chosen?), a plausible
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,6 +84,17 @@ def called_components(tree: ComponentTree) -> Calls:
                 return calls
             called.update(calls.names if not other_answers else ())
     return first
+
+
+def called_on(tree: ComponentTree, inputs: Mapping[str, Any]) -> Calls:
+    """Run the model of a tree on given inputs, as it is."""
+    names: dict[str, None] = {}
+    with _noted(tree, names), torch.no_grad():
+        try:
+            tree.root.module(**inputs)
+        except Exception as error:  # noqa: BLE001  (a model's own code may raise anything)
+            return Calls(tuple(names), first_line(error))
+    return Calls(tuple(names), None)
 
 
 def _forward(tree: ComponentTree, *, use_cache: bool, other_answers: bool = False) -> Calls:

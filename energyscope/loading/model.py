@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class LoadedModel:
     """A model in evaluation mode on its device, with what is needed to feed and to read it.
 
-    ``tokenizer`` is None without one, and ``tokenizer_reason`` says why. ``weights`` are trained, random or those
-    of a bundled model, and come from ``source``; ``seconds`` is how long loading took. ``notes`` are what a reader
-    of its results must know.
+    ``tokenizer`` is None without one, and ``tokenizer_reason`` says why. ``weights`` are trained, random, those
+    of a bundled model or of a module that was given in memory, and come from ``source``; ``seconds`` is how long
+    loading took. ``notes`` are what a reader of its results must know.
 
     ``device`` is where its inputs go; ``placement``, which module lies on which device where there are several. Of
     a model that is split over ``ranks`` processes (tensor parallel), this is one process's share.
@@ -52,7 +52,7 @@ class LoadedModel:
     tokenizer_reason: Reason | None
     precision: str
     device: torch.device
-    weights: Literal["pretrained", "random", "bundled"]
+    weights: Literal["pretrained", "random", "bundled", "given"]
     source: str
     seconds: float
     notes: tuple[Reason, ...] = ()

@@ -126,7 +126,7 @@ def host_peak_bytes() -> int:
 
 def model_facts(loaded: LoadedModel) -> dict[str, Any]:
     """Return the model's identity and size."""
-    config = loaded.model.config
+    config = getattr(loaded.model, "config", None)  # only models of transformers have one
     return {
         "name": loaded.name,
         "adapter": loaded.adapter.name,

@@ -56,6 +56,7 @@ from energyscope.stages.ranks import (
 )
 from energyscope.stages.registry import STAGES, recover
 from energyscope.stages.sampling_budget import TimeEstimate
+from energyscope.workloads import Workload
 
 METERED = ("load", *(stage.name for stage in STAGES if stage.metered))
 OnOpen = Callable[[Path, Mapping[str, Sequence[TimeEstimate]]], None]
@@ -164,6 +165,7 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
     sensor: Mapping[str, Any] | None = None,
     loading: Sequence[Mapping[str, Any]] = (),
     requested: Sequence[str] = (),
+    workload: Workload | None = None,
 ) -> Run:
     """Do the stages of a run with a loaded model and return it.
 
@@ -175,6 +177,7 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
         sensor: what an earlier run found out about the same meters, which are then not watched again.
         loading: journal entries on the load.
         requested: the stages that the user named, where ``settings`` leaves some out.
+        workload: the inputs, where they are given; nothing is then judged.
 
     Raises:
         UsageError: the model cannot do what was asked, or the name is taken.
@@ -185,7 +188,7 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
     check_possible(settings, loaded)
     try:
         evaluation, why_none = evaluation_of(loaded, settings)
-        workload = prompt_of(loaded, evaluation, settings)
+        workload = workload or prompt_of(loaded, evaluation, settings)
         check_plan(settings, loaded, evaluation, why_none)
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error

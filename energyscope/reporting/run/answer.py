@@ -98,7 +98,7 @@ class Answer:
         if report.random:
             chips.append(Chip("random weights", "warn", RANDOM_WEIGHTS))
         elif weights:
-            chips.append(Chip(f"{weights} weights"))
+            chips.append(Chip("model in memory" if weights == "given" else f"{weights} weights"))
         if report.part("model").get("adapter") == BY_STRUCTURE:
             chips.append(Chip("auto", "warn", STRUCTURE))
         if report.modelled:
