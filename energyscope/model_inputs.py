@@ -36,6 +36,11 @@ def takes(model: Any, name: str) -> bool:
     return name in inspect.signature(model.forward).parameters
 
 
+def reads_tokens(model: Any) -> bool:
+    """Tell whether a model is fed tokens, if only by its decoder: images alone have no length to choose."""
+    return any(item.content == "tokens" for item in model_inputs(model, 1, 1))
+
+
 def main_input(model: Any) -> str:
     """Return the name of a model's first input: ``input_ids``, ``pixel_values``, ``input_features``, ..."""
     return str(getattr(model, "main_input_name", None) or "input_ids")
@@ -57,6 +62,8 @@ def _feature_shape(config: Any, name: str) -> tuple[int, ...]:
     """Return the shape of one example's numbers: pixels (C, H, W), log-mel features, or samples of sound."""
     if name == "pixel_values":
         return (int(_stated(config, "num_channels") or _CHANNELS), *_image_size(config))
+    if (channels := _stated(config, "input_feat_per_channel")) is not None:  # Speech2Text
+        return (SAMPLES // 160, int(channels))
     if (bins := _stated(config, "num_mel_bins")) is None:
         return (SAMPLES,)
     if (positions := _stated(config, "max_source_positions")) is not None:

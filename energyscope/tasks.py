@@ -70,8 +70,16 @@ def rules_of(adapter: Adapter) -> TaskRules:
 
 def fed(model: Any, batch: Batch, rules: TaskRules) -> Mapping[str, Any]:
     """Return the keyword arguments of a model's forward: a batch in the model's own precision, or the hook's."""
-    own = {name: item.to(model.dtype) if item.is_floating_point() else item for name, item in batch.items()}
+    own = in_precision_of(model, batch)
     return own if rules.inputs is None else rules.inputs(own)
+
+
+def in_precision_of(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs whose images or sound are in the data type that a model computes in."""
+    return {
+        name: item.to(model.dtype) if hasattr(item, "is_floating_point") and item.is_floating_point() else item
+        for name, item in inputs.items()
+    }
 
 
 def padding_masks(batch: Batch) -> tuple[Tensor, ...]:
@@ -100,6 +108,8 @@ def batch_rows(batch: Batch) -> int:
 def mean_embedding(output: Any, batch: Batch) -> Tensor:
     """Return the mean of the last hidden states over what is no padding, (B, D): the usual sentence embedding."""
     states: Tensor = output.last_hidden_state
+    if states.dim() == 4:  # images as channels, rows and columns
+        return states.flatten(2).mean(2)
     mask = padding_masks(batch)[-1].to(states.device)
     if mask.shape != states.shape[:2]:
         return states.flatten(1, -2).mean(1)

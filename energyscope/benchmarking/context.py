@@ -18,6 +18,7 @@ from energyscope.replay.capture import forward_inputs
 from energyscope.replay.graph_inputs import without_full_mask
 from energyscope.replay.graphs import GraphRound
 from energyscope.settings.benchmark import BenchmarkSettings
+from energyscope.tasks import in_precision_of
 from energyscope.workloads import benchmark_inputs
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class BenchmarkContext:
                 seed=self.seed,
             )
         passes: list[Call] = [
-            partial(model, **forward_inputs(model, without_full_mask(workload.inputs)))
+            partial(model, **forward_inputs(model, in_precision_of(model, without_full_mask(workload.inputs))))
             for workload in self.inputs[shape]
         ]
         if self.settings.execution == "eager":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from energyscope.loading.devices import free_bytes
+from energyscope.tasks import rules_of
 
 if TYPE_CHECKING:
     from energyscope.benchmarking.context import BenchmarkCell
@@ -81,7 +82,7 @@ def require_host_room(loaded: LoadedModel, cell: BenchmarkCell) -> None:
     config: Any = loaded.model.config
     config = config.get_text_config()
     hidden = int(getattr(config, "hidden_size", 0) or 0)
-    outputs = int(config.vocab_size) if loaded.adapter.task == "next-token" else 0
+    outputs = int(config.vocab_size) if rules_of(loaded.adapter).per_token else 0
     needed = 4 * cell.batch_size * cell.sequence_length * (2 * outputs + 8 * hidden)
     free = free_bytes(loaded.device)
     if free is not None and HOST_MARGIN * needed > free:

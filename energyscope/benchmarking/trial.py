@@ -53,7 +53,7 @@ def latency_figures(timing: Timing, tokens: int) -> dict[str, Any]:
         "p95_latency": p95 if len(latencies_s) >= FEWEST_FOR_P95 else None,
         "p99_latency": p99 if len(latencies_s) >= FEWEST_FOR_P99 else None,
         "throughput": timing.throughput,
-        "tokens_per_s": tokens * len(latencies_s) / timing.calls.seconds,
+        "tokens_per_s": tokens * len(latencies_s) / timing.calls.seconds if tokens else None,  # images have none
         "iterations": len(latencies_s),
     }
 
@@ -94,7 +94,7 @@ def energy_figures(
         "energy_per_inference_j": energy_j,
         "energy_per_inference_mj": energy_mj,
         "inferences_per_joule": quotient(1.0, energy_j),
-        "tokens_per_joule": quotient(float(tokens), energy_j),
+        "tokens_per_joule": quotient(float(tokens), energy_j) if tokens else None,
         "energy_delay_product_js": times(energy_j, timing.mean_latency_s),
         "energy_ci_low_mj": minus(energy_mj, half_mj),
         "energy_ci_high_mj": None if half_mj is None or energy_mj is None else energy_mj + half_mj,

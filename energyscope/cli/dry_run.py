@@ -36,7 +36,8 @@ def show_plan(settings: RunSettings, *, as_json: bool) -> None:
 
 def _described(plan: Preview) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in plan.kinds.items() if kind != "model")
-    tokens = f"{plan.batch_size} x {plan.sequence_length} tokens a pass"
+    length = f" x {plan.sequence_length} tokens" if plan.sequence_length else " of a batch"
+    tokens = f"{plan.batch_size}{length} a pass"
     lines = [
         f"{plan.model} in {plan.precision} on {plan.device}: {plan.parameters:,} parameters, {tokens}",
         f"weights: {plan.weight_bytes / 1e9:.3g} GB in all",

@@ -79,20 +79,29 @@ class Effect:
 def positions_first(module: nn.Module, tensor: Tensor) -> Tensor:
     """Return a component's output as (B, S, ..., features).
 
-    An attention core puts out (B, heads, S, D): a feature is one of D of one of the heads, (B, S, heads * D).
+    An attention core puts out (B, heads, S, D): a feature is one of D of one of the heads, (B, S, heads * D). Of
+    convolutions, and of blocks made of them, (B, C, ...), a feature is a channel.
     """
     if isinstance(module, FunctionCall) and tensor.dim() == 4:
         return tensor.transpose(1, 2).flatten(2)
-    return tensor
+    return tensor.movedim(1, -1) if _has_channels(module, tensor) else tensor
 
 
 def as_returned(module: nn.Module, changed: Tensor, original: Tensor) -> Tensor:
     """Undo `positions_first`: give a changed output the shape of the original."""
     if isinstance(module, FunctionCall) and original.dim() == 4:
         return changed.reshape(original.transpose(1, 2).shape).transpose(1, 2)
-    return changed
+    return changed.movedim(-1, 1) if _has_channels(module, original) else changed
 
 
+def _has_channels(module: nn.Module, tensor: Tensor) -> bool:
+    """Tell whether dimension 1 of an output are the channels of convolutions; a linear's features come last."""
+    if isinstance(module, _CONVOLUTIONS):
+        return tensor.dim() > 2
+    return tensor.dim() == 4 and any(isinstance(part, _CONVOLUTIONS) for part in module.modules())
+
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Masks = Tensor | tuple[Tensor, ...]
 """Which positions are no padding, bool (B, S); an encoder's and a decoder's, whose S differ."""
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import Any
 
 from torch import nn
 
 from energyscope.adapters import Adapter
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.impact.methods import REMOVALS
+from energyscope.model_inputs import main_input
 
 TOGETHER = tuple(method for method in REMOVALS if method != "skip")
 ALL_PAIRS = 16  # with more layers, only neighbours are skipped in pairs: their number grows with the square
@@ -110,7 +112,9 @@ def heads(model: nn.Module, adapter: Adapter, methods: Sequence[str], *, per: st
 
 
 def _ranges(model: nn.Module, core: Component, per: str) -> Iterator[ChangedPart]:
-    config = model.config.get_text_config()  # type: ignore[operator, union-attr]
+    config: Any = model.config
+    sees = main_input(model) == "pixel_values" and getattr(config, "vision_config", None) is not None
+    config = config.vision_config if sees else config.get_text_config()
     number = int(config.num_attention_heads)
     width = int(getattr(config, "head_dim", None) or config.hidden_size // number)
     groups = int(getattr(config, "num_key_value_heads", None) or number) if per == "kv" else number

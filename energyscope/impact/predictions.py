@@ -181,9 +181,7 @@ class Reference:
 
     def _check(self) -> None:
         if not len(self.outcomes):
-            raise DataError(
-                f"{self.evaluation.source} leaves nothing to predict: it needs texts of two tokens or more"
-            )
+            raise DataError(f"{self.evaluation.source} leaves nothing to predict: its examples are too short")
         likelihoods = self.outcomes.reference_nll if self.evaluation.labelled else self.outcomes.kl
         bad = int((~np.isfinite(likelihoods) | ~np.isfinite(self.outcomes.kl)).sum())
         if bad:

@@ -202,7 +202,8 @@ def resample(features: Tensor, masks: Masks, _place: int = 0) -> Tensor:
     """Put every example's output in the place of the next one's in the batch; the first gets the last one's.
 
     Position t gets the source's position t modulo its length, so that padding, which is on the right, reaches no
-    example. What has no positions, such as a pooled (B, features), moves as it is.
+    example. What has no positions, such as a pooled (B, features), moves as it is, and
+    so do all windows of an image, (B * windows, ...).
     """
     mask = mask_of(features, masks)
     batch, length = mask.shape
@@ -211,7 +212,8 @@ def resample(features: Tensor, masks: Masks, _place: int = 0) -> Tensor:
     if features.shape[0] == batch * length:  # positions of all examples in one dimension
         by_example = features.reshape(batch, length, *features.shape[1:])
         return _from_example_before(by_example, mask).flatten(0, 1)
-    return features.roll(1, 0)
+    parts = features.shape[0] // batch if features.shape[0] % batch == 0 else 1  # windows of each image, say
+    return features.roll(parts, 0)
 
 
 def _from_example_before(features: Tensor, mask: Tensor) -> Tensor:

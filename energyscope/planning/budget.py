@@ -21,7 +21,7 @@ BudgetMetric = Literal["perplexity", "loss", "accuracy", "kl"]
 
 METRICS: tuple[BudgetMetric, ...] = get_args(BudgetMetric)
 EXAMPLES = '"perplexity +0.5%", "accuracy -1%", "loss +0.01", "kl 0.02"'
-DEFAULTS = {"next-token": "perplexity +0.5%", "classification": "accuracy -1%"}
+DEFAULTS = {"perplexity": "perplexity +0.5%", "accuracy": "accuracy -1%"}
 WITHOUT_WEIGHTS = "kl 0.01"  # of random ones, whose loss means nothing
 
 _OTHER_NAMES = {"ppl": "perplexity", "acc": "accuracy", "kl-divergence": "kl"}

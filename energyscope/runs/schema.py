@@ -220,7 +220,7 @@ class BenchmarkRow:
     p50_latency: float
     p95_latency: float | None
     p99_latency: float | None
-    tokens_per_s: float
+    tokens_per_s: float | None
     tokens_per_joule: float | None
     energy_delay_product_js: float | None
     energy_ci_low_mj: float | None

@@ -108,7 +108,10 @@ class Skeleton:
         decode = asked.phase == "decode"
         length = check_context(self.loaded, asked.tokens) + 1 if decode else asked.tokens
         real = profile_inputs(self.loaded, batch_size=asked.batch_size, sequence_length=length).inputs
-        ids, mask = real["input_ids"], real["attention_mask"].to(META)
+        if "input_ids" not in real or "decoder_input_ids" in real:
+            raise UsageError(f"{self.loaded.name}: predictions are for models that read tokens, without a decoder")
+        ids = real["input_ids"]
+        mask = real.get("attention_mask", torch.ones_like(ids)).to(META)
         if not cached:
             return {"input_ids": ids.to(META), "attention_mask": mask}, ids
         cache = new_cache(self.loaded.model, "dynamic", positions=0)

@@ -105,7 +105,7 @@ class AblationResult:
     """The finished rows, the original's quality, and what a reader should know of the stage itself.
 
     ``baseline`` holds ``accuracy`` or ``perplexity``, the number of ``examples``, and of ``tokens`` predicted
-    where the task is the next token.
+    where the task predicts tokens.
     """
 
     rows: list[ImpactRow]

@@ -61,7 +61,7 @@ def run(context: Context) -> Reason | None:
                 settings.benchmark,
                 execution=settings.executions[0],
                 batch_sizes=settings.benchmark.batch_sizes or (workload.batch_size,),
-                sequence_lengths=settings.benchmark.sequence_lengths or (workload.sequence_length,),
+                sequence_lengths=settings.benchmark.sequence_lengths or (workload.length,),
             ),
             settings.model,
             settings.loading(settings.precision, context.loaded.devices),

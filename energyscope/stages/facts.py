@@ -192,7 +192,7 @@ def workload_facts(workload: Workload, evaluation: Evaluation | None) -> dict[st
         "sequence_length": workload.sequence_length or None,  # images and sound have no tokens
         "decoder_length": workload.decoder_length or None,
         "tokens": workload.tokens,
-        "tokens_per_forward": workload.batch_size * (workload.sequence_length + workload.decoder_length) or None,
+        "tokens_per_forward": workload.tokens_of_pass or None,
         "kv_cache": False,
         "evaluation": judged,
     }

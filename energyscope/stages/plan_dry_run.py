@@ -26,6 +26,8 @@ from energyscope.stages.plan_scope import (
 )
 from energyscope.stages.preparing import evaluation_of, skeleton_of
 from energyscope.stages.sampling_budget import TYPICAL_WINDOW_S, ReplayTime, TimeEstimate, replay_time
+from energyscope.tasks import RULES as TASK_RULES
+from energyscope.workloads.given import are_given, given_examples
 from energyscope.workloads.texts import file_texts
 
 if TYPE_CHECKING:
@@ -109,14 +111,16 @@ def counted_examples(settings: RunSettings, task: Task) -> int | None:
     if source.kind == "bundled" or (source.kind == "folder" and data is not None):
         model = skeleton_of(settings, tokenizer=True)
         return budget_and_data(settings, model, *evaluation_of(model, settings))[1].examples
-    rows = None
-    if data is not None and Path(data).is_file():
+    rows, per_token = None, TASK_RULES[task].per_token
+    if are_given(data):
+        rows = given_examples(Path(str(data)))
+    elif data is not None and Path(data).is_file():
         texts = file_texts(Path(data), settings.text_column, settings.label_column)
-        rows = len(texts.rows) if texts.running is None or task == "classification" else None
+        rows = len(texts.rows) if texts.running is None or not per_token else None
     most = min((count for count in (settings.max_examples, rows) if count is not None), default=None)
     if most is not None:
         check_examples(most)
-        if settings.budget and task == "classification":  # of each example one; of texts, each token is one
+        if settings.budget and not per_token:  # of each example one; of texts, each token is one
             check_answers(most // 2, parse_budget(settings.budget))
     return None if rows is None else most
 

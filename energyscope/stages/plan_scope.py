@@ -89,7 +89,7 @@ def _usual_budget(settings: RunSettings, loaded: LoadedModel, evaluation: Evalua
     """Return the budget where none was named: the usual one, or the narrowest that the data can show."""
     if settings.weights == "random":
         return parse_budget(WITHOUT_WEIGHTS)
-    budget = parse_budget(DEFAULTS[loaded.adapter.task])
+    budget = parse_budget(DEFAULTS[loaded.adapter.metric])
     half = 0 if evaluation is None else _answers_a_half(evaluation)
     if half and (budget.fewest_answers() or 0) > half:
         return replace(budget, amount=min(math.ceil(3000 / half) / 1000, 1.0))

@@ -117,7 +117,7 @@ class Trials:
         window = sum_windows(read_windows(meter, timing.calls))
         ticks = [] if meter.modelled else [board.ticks(begin - LOOK_BACK_S, end) for board in meter.meters]
         powers_w = trial.power_samples(ticks, begin, end, self.context.settings.power_sample_interval_s)
-        tokens = cell.batch_size * cell.sequence_length
+        tokens = self.context.inputs[cell.batch_size, cell.sequence_length][0].tokens_of_pass
         state = records.board(meter.states((begin + end) / 2, end))
         disturbances = records.contamination({**state, "window": asdict(window)}, self._states)
         self._states.append(state)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from energyscope.errors import DataError
 from energyscope.loading import LoadedModel
 from energyscope.model_inputs import main_input, takes
 from energyscope.tasks import rules_of
@@ -81,14 +82,19 @@ def _batch(group: Sequence[Example], task: str, loaded: LoadedModel, filling: Fi
     known = [example.label for example in group]
     classes = None if None in known else torch.tensor(known)
     if any(example.features is not None for example in group):
-        features = torch.stack([example.features for example in group if example.features is not None])
+        images = [example.features for example in group if example.features is not None]
+        if len({image.shape for image in images}) > 1:
+            raise DataError(f"the image processor of {loaded.name} makes images of several sizes: crop them alike")
+        features = torch.stack(images)
         return _Batch({main_input(loaded.model): features}, classes)
     inputs = padded([example.tokens for example in group], filling.padding)
     if task == "next-token":
         return _Batch(inputs, None, counted_targets(group, inputs))
     if task == "masked-token":
+        if filling.mask is None:
+            raise DataError(f"{loaded.name} has no mask token (of a tokenizer), so no token can be masked")
         masked = torch.stack([_masked(row, filling) for row in inputs["input_ids"]])
-        hidden = torch.where(masked, filling.mask or 0, inputs["input_ids"])
+        hidden = torch.where(masked, filling.mask, inputs["input_ids"])
         return _Batch({**inputs, "input_ids": hidden}, inputs["input_ids"], masked)
     if task == "sequence-to-sequence":
         return _with_decoder(inputs, [example.target or () for example in group], loaded, filling)
@@ -116,8 +122,10 @@ def _with_decoder(
     target = padded(targets, filling.padding)
     if target["input_ids"].shape == inputs["input_ids"].shape:
         target = padded(targets, filling.padding, more=1)
+    if filling.start is None:
+        raise DataError(f"the configuration of {loaded.name} names no decoder_start_token_id: what comes first?")
     ids, mask = target["input_ids"], target["attention_mask"]
-    before = torch.cat([torch.full_like(ids[:, :1], filling.start or 0), ids[:, :-1]], dim=1)
+    before = torch.cat([torch.full_like(ids[:, :1], filling.start), ids[:, :-1]], dim=1)
     decoder = {"decoder_input_ids": before}
     if takes(loaded.model, "decoder_attention_mask"):
         decoder["decoder_attention_mask"] = mask

@@ -12,7 +12,7 @@ from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
 from energyscope.workloads.evaluation import Tokenized
-from energyscope.workloads.limits import position_limit, text_config, vocabulary_size
+from energyscope.workloads.limits import position_limit, vocabulary_size
 
 # Cases in which tokenizers differ: capitals, accents, white space, digits, signs, other scripts, contractions.
 _PROBES = (
@@ -97,7 +97,7 @@ def _check_tokenizer(
 
 def _classes(loaded: LoadedModel) -> list[str]:
     """Return the model's names for its classes, by index."""
-    config = text_config(loaded)
+    config: Any = loaded.model.config
     named = {int(index): str(name) for index, name in (config.id2label or {}).items()}
     return [named.get(index, f"LABEL_{index}") for index in range(config.num_labels)]
 

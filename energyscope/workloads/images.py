@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from energyscope.workloads.evaluation import Example, Tokenized
 from energyscope.workloads.texts import Row, Texts
 from energyscope.workloads.tokenized import class_indices
 
-ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
+ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
 def holds_images(folder: Path) -> bool:
@@ -44,12 +44,12 @@ def folder_images(loaded: LoadedModel, folder: Path, most: int | None) -> Tokeni
     if len({label is None for label in labels}) > 1:
         raise DataError(f"{folder} holds images beside folders of images: put each into a folder of its class")
     classes: Sequence[int | None] = [None] * len(chosen)
-    if labels[0] is not None:
+    if labels[0] is not None and loaded.adapter.task == "image-classification":
         rows = tuple(
             Row(str(path), label, number)
             for number, (path, label) in enumerate(zip(chosen, labels, strict=True), start=1)
         )
-        classes = class_indices(loaded, Texts(str(folder), rows, label_column="the folder's name", unit="image"))
+        classes = class_indices(loaded, Texts(str(folder), rows, label_column="folder", unit="image"))
     processor = _processor(loaded)
     examples = [
         Example([], label, index=index, features=_pixels(processor, path))
@@ -58,8 +58,12 @@ def folder_images(loaded: LoadedModel, folder: Path, most: int | None) -> Tokeni
     return Tokenized(str(folder), loaded.adapter.task, examples, (), None)
 
 
-def _images(folder: Path) -> Any:
-    return (path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS and path.is_file())
+def _images(folder: Path) -> Iterator[Path]:
+    """Yield the images in a folder and below it, hidden folders left out."""
+    for path in folder.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.suffix.lower() in ENDINGS and not hidden and path.is_file():
+            yield path
 
 
 def _processor(loaded: LoadedModel) -> Any:

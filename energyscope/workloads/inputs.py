@@ -28,7 +28,7 @@ from energyscope.workloads.limits import (
 )
 from energyscope.workloads.prepared import is_prepared, read_prepared
 from energyscope.workloads.texts import DEFAULT_TEXT_COLUMN, Texts, file_texts
-from energyscope.workloads.timed import benchmark_inputs, default_length
+from energyscope.workloads.timed import default_length, input_batches
 from energyscope.workloads.tokenized import class_indices, paired_examples, running_examples, separate_examples
 
 COLUMNS = (DEFAULT_TEXT_COLUMN, "label")  # where none are named
@@ -73,9 +73,12 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     length = check_length(loaded, default if sequence_length is None else sequence_length)
     if batch_size is not None:
         check_batch_size(batch_size)
+    untokenized = data is not None and (are_given(data) or _are_images(loaded, Path(data)))
+    if untokenized and (stride is not None or (text_column, label_column) != COLUMNS):
+        raise UsageError(f"{data} holds no texts: leave out --stride, --text-column and --label-column")
     if data is not None and are_given(data):
         return given_tensors(loaded, Path(data), batch_size or EVALUATION_BATCH, max_examples)
-    if data is not None and holds_images(Path(data)):
+    if data is not None and untokenized:
         return on_device(folder_images(loaded, Path(data), max_examples), batch_size or EVALUATION_BATCH, loaded)
     if data is not None and is_prepared(Path(data)):
         if (text_column, label_column) != COLUMNS:
@@ -85,7 +88,7 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
         tokenized = read_prepared(loaded, Path(data), sequence_length=sequence_length, stride=stride)
     else:
         columns = (text_column, label_column)
-        tokenized = _tokenized(loaded, data, columns, length, _checked_stride(stride, length))
+        tokenized = _tokenized(loaded, data, columns, length, stride)
     if stride is not None and tokenized.stride is None:
         raise UsageError(f"--stride is for running text, and {tokenized.source} holds single texts: leave it out")
     sample = replace(
@@ -98,11 +101,11 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
 def synthetic_evaluation(loaded: LoadedModel, *, examples: int, seed: int = 0) -> Evaluation:
     """Return random tokens as data for a model whose weights are random: only outputs can be compared on them."""
     size = min(8, max(1, examples // 2), _fitting_batch(loaded, default_length(loaded)))
-    batches = benchmark_inputs(loaded, batch_size=size, seed=seed + 1, count=-(-examples // size))
+    batches = input_batches(loaded, size, None, None, seed + 1, -(-examples // size))
     return Evaluation(
         source="random tokens",
         task=loaded.adapter.task,
-        batches=tuple(dict(batch.inputs) for batch in batches),
+        batches=tuple(batches),
         labels=None,
         examples=size * len(batches),
         sequence_length=default_length(loaded),
@@ -121,29 +124,34 @@ def check_folder(folder: Path) -> None:
         data_files(folder)
 
 
+def _are_images(loaded: LoadedModel, path: Path) -> bool:
+    return main_input(loaded.model) == "pixel_values" and not is_prepared(path) and holds_images(path)
+
+
 def _tokenized(
-    loaded: LoadedModel, data: str | None, columns: tuple[str, str], length: int, stride: int
+    loaded: LoadedModel, data: str | None, columns: tuple[str, str], length: int, stride: int | None
 ) -> Tokenized:
     if loaded.tokenizer is None:
         why = words(loaded.tokenizer_reason)
         raise DataError(f"{loaded.name} has no tokenizer ({why}), so no text can be fed to it")
     if main_input(loaded.model) != "input_ids":
         raise DataError(f"{loaded.name} reads no text: its data are images or sound, not {data or 'a data set'}")
-    if loaded.adapter.task == "masked-token" and loaded.tokenizer.mask_token_id is None:
-        raise DataError(f"the tokenizer of {loaded.name} has no mask token, so no token can be masked")
     texts = _texts(loaded, data, *columns)
     task, running = loaded.adapter.task, None
     if task in {"next-token", "masked-token"} and texts.running is not None:
-        running = stride if task == "next-token" else length  # masked tokens see both sides: no window needs more
+        if stride is not None and task == "masked-token":
+            raise UsageError("--stride is for the next token: masked tokens see both sides; leave it out")
+        running = _checked_stride(stride, length) if task == "next-token" else length
         examples, notes = running_examples(loaded.tokenizer, texts.running, length, running)
     elif task == "sequence-to-sequence":
-        examples, notes = paired_examples(loaded.tokenizer, texts, length)
+        # one less: an encoder and a decoder get different lengths (`energyscope.workloads.batches`)
+        examples, notes = paired_examples(loaded.tokenizer, texts, min(length, position_limit(loaded) - 1))
     else:
         labels = class_indices(loaded, texts) if task == "classification" else None
         least = 2 if rules_of(loaded.adapter).per_token else 1
         examples, notes = separate_examples(loaded.tokenizer, texts, length, labels, least)
     if not examples:
-        raise DataError(f"{texts.source} holds no example of two tokens or more: nothing can be predicted")
+        raise DataError(f"{texts.source} holds no text that is long enough: nothing can be predicted")
     return Tokenized(texts.source, task, examples, texts.notes + notes, length, running)
 
 

@@ -12,8 +12,10 @@ _UNLIMITED = 1 << 20  # positions of a model whose configuration states no maxim
 
 def position_limit(loaded: LoadedModel) -> int:
     """Return the longest sequence that the model has positions for, in tokens."""
-    limit = getattr(text_config(loaded), "max_position_embeddings", None)
-    return int(limit) - _reserved_positions(loaded) if limit else _UNLIMITED
+    config = text_config(loaded)
+    stated = (getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions"))
+    limits = [int(limit) for limit in stated if limit and int(limit) > 0]
+    return min(limits) - _reserved_positions(loaded) if limits else _UNLIMITED
 
 
 def _reserved_positions(loaded: LoadedModel) -> int:

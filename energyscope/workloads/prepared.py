@@ -65,7 +65,9 @@ def save_prepared(loaded: LoadedModel, evaluation: Evaluation, folder: Path, *, 
 
     """
     check_free(folder)
-    if loaded.adapter.task not in {"next-token", "masked-token", "classification"}:
+    if evaluation.as_given:
+        raise UsageError(f"{evaluation.source} holds tensors, which need no preparing: give the file with --data")
+    if loaded.adapter.task not in {"next-token", "masked-token", "classification", "embedding"}:
         raise UsageError(f"{loaded.name} is for {loaded.adapter.task}: a prepared set holds one text an example")
     if loaded.tokenizer is None:
         why = words(loaded.tokenizer_reason)

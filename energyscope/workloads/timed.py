@@ -11,7 +11,7 @@ import torch
 
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel
-from energyscope.model_inputs import Input, model_inputs
+from energyscope.model_inputs import Input, model_inputs, reads_tokens
 from energyscope.tasks import batch_rows, fed, padding_masks, rules_of
 from energyscope.workloads.evaluation import Evaluation
 from energyscope.workloads.limits import check_batch_size, check_length, position_limit, text_config
@@ -36,6 +36,16 @@ class Workload:
     context_length: int | None = None
     kv_cache: Literal["dynamic", "static"] | None = None
     decoder_length: int = 0
+
+    @property
+    def length(self) -> int:
+        """The tokens of each example that a length chooses: those read, or else a decoder's; 0 of images."""
+        return self.sequence_length or self.decoder_length
+
+    @property
+    def tokens_of_pass(self) -> int:
+        """The tokens of a pass, a decoder's among them."""
+        return self.batch_size * (self.sequence_length + self.decoder_length)
 
     @property
     def context(self) -> int:
@@ -94,17 +104,33 @@ def benchmark_inputs(
         raise UsageError(f"{count} batches are too few: use 1 or more")
     if evaluation is not None and evaluation.as_given:
         return _given(loaded, evaluation, batch_size, sequence_length, count)
-    length = check_length(loaded, default_length(loaded) if sequence_length is None else sequence_length)
+    batches = input_batches(loaded, batch_size, sequence_length, evaluation, seed, count)
+    return tuple(_workload(loaded, batch, "data" if evaluation else "synthetic") for batch in batches)
+
+
+def input_batches(
+    loaded: LoadedModel,
+    batch_size: int,
+    sequence_length: int | None,
+    evaluation: Evaluation | None,
+    seed: int,
+    count: int,
+) -> list[dict[str, torch.Tensor]]:
+    """Return up to ``count`` batches on the model's device, before an adapter's hook; see `benchmark_inputs`."""
+    if reads_tokens(loaded.model):
+        length = check_length(loaded, default_length(loaded) if sequence_length is None else sequence_length)
+    elif sequence_length:
+        raise UsageError(f"--sequence-length {sequence_length}: {loaded.name} reads no tokens; leave it out")
+    else:
+        length = 0
     columns = {
         item.name: _batches_of(item, loaded, evaluation, count, seed)
         for item in model_inputs(loaded.model, batch_size, length)
     }
-    batches = zip(*columns.values(), strict=False)
-    workloads = []
-    for batch in batches:
-        inputs = {name: tensor.to(loaded.device) for name, tensor in zip(columns, batch, strict=True)}
-        workloads.append(_workload(loaded, inputs, "data" if evaluation else "synthetic"))
-    return tuple(workloads)
+    return [
+        {name: tensor.to(loaded.device) for name, tensor in zip(columns, batch, strict=True)}
+        for batch in zip(*columns.values(), strict=False)
+    ]
 
 
 def _workload(
@@ -162,7 +188,8 @@ def _batches_of(
         batches = min(count, len(rows) // size)
         if not batches:
             rows, batches = rows.repeat(-(-size // len(rows)), *[1] * (rows.dim() - 1)), 1
-        return list(rows[: batches * size].reshape(batches, *item.shape))
+        shape = (*item.shape[:1], *rows.shape[1:]) if item.content == "features" else item.shape  # as the data are
+        return list(rows[: batches * size].reshape(batches, *shape))
     if item.content == "tokens":
         return [ids.reshape(item.shape) for ids in _synthetic_ids(loaded, count, math.prod(item.shape), seed)]
     generator = torch.Generator().manual_seed(seed)

@@ -9,7 +9,6 @@ from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
 from energyscope.workloads.evaluation import Example
-from energyscope.workloads.limits import text_config
 from energyscope.workloads.texts import Row, Texts
 
 Notes = tuple[Reason, ...]
@@ -102,7 +101,7 @@ def class_indices(loaded: LoadedModel, texts: Texts) -> list[int]:
 
     """
     _check_label_column(texts, "labels")
-    config = text_config(loaded)
+    config: Any = loaded.model.config  # of one that sees, its language part has other classes
     names = {str(name).lower(): int(index) for name, index in (config.label2id or {}).items()}
     return [_known_class(row, names, config.num_labels, texts, loaded.name) for row in texts.rows]
 

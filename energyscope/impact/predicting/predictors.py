@@ -87,7 +87,7 @@ def predict(
         for index in range(len(evaluation.batches)):
             survey.close(backward_batch(model, evaluation, index, survey.listeners))
         if not survey.examples:
-            raise DataError(f"{evaluation.source} leaves nothing to predict: it needs texts of two tokens or more")
+            raise DataError(f"{evaluation.source} leaves nothing to predict: its examples are too short")
         if pending := survey.pending():
             one_by_one(model, evaluation, pending, MAX_EXAMPLES)
     note = "" if evaluation.labelled else reason("loss-of-likeliest-class")

@@ -152,7 +152,7 @@ class Answer:
     def compares(self) -> bool:
         """Whether the question is which precision: a classifier at several, or nothing but a benchmark."""
         several = len({cell.get("precision") for cell in self.report.cells}) > 1
-        classifies = self.report.part("model").get("task") == "classification"
+        classifies = self.report.part("model").get("metric") == "accuracy"
         return several and (classifies or self.report.main is None)
 
     @cached_property

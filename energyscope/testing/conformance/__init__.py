@@ -103,7 +103,9 @@ def _declaration(adapter: Adapter, place: Place | None) -> Check:
     problems = (replace(adapter, name="structure") if found_by_structure else adapter).problems()
     if place is not None and place.name not in (None, adapter.name):
         problems.append(f"name: it is {adapter.name!r}, and the entry point's is {place.name!r}")
-    return Check.of("declaration", problems, f"{len(adapter.parts)} parts for {', '.join(adapter.model_types)}")
+    if problems:
+        return Check.of("declaration", problems, "")
+    return Check.of("declaration", (), f"{len(adapter.parts)} parts for {', '.join(adapter.model_types)}")
 
 
 def _model(adapter: Adapter, config: Any) -> tuple[Check, LoadedModel | None]:
