@@ -87,6 +87,7 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
             )
         tokenized = read_prepared(loaded, Path(data), sequence_length=sequence_length, stride=stride)
     else:
+        _checked_stride(stride, length)
         columns = (text_column, label_column)
         tokenized = _tokenized(loaded, data, columns, length, stride)
     if stride is not None and tokenized.stride is None:
@@ -138,6 +139,7 @@ def _tokenized(
         raise DataError(f"{loaded.name} reads no text: its data are images or sound, not {data or 'a data set'}")
     texts = _texts(loaded, data, *columns)
     task, running = loaded.adapter.task, None
+    least = 2 if rules_of(loaded.adapter).per_token else 1
     if task in {"next-token", "masked-token"} and texts.running is not None:
         if stride is not None and task == "masked-token":
             raise UsageError("--stride is for the next token: masked tokens see both sides; leave it out")
@@ -148,10 +150,11 @@ def _tokenized(
         examples, notes = paired_examples(loaded.tokenizer, texts, min(length, position_limit(loaded) - 1))
     else:
         labels = class_indices(loaded, texts) if task == "classification" else None
-        least = 2 if rules_of(loaded.adapter).per_token else 1
         examples, notes = separate_examples(loaded.tokenizer, texts, length, labels, least)
     if not examples:
-        raise DataError(f"{texts.source} holds no text that is long enough: nothing can be predicted")
+        raise DataError(
+            f"{texts.source} holds no example of {'two tokens' if least > 1 else 'a token'} or more: nothing can be predicted"
+        )
     return Tokenized(texts.source, task, examples, texts.notes + notes, length, running)
 
 

@@ -125,8 +125,11 @@ def test_weights_that_cannot_be_read(tmp_path, command, content, words):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"model_type": "vit"}, ["'vit'", "adapter"]),
-        ({"model_type": "mistral", "architectures": ["MistralForTokenClassification"]}, ["neither", "adapter"]),
+        ({"model_type": "detr"}, ["'detr'", "adapter"]),
+        (
+            {"model_type": "mistral", "architectures": ["MistralForTokenClassification"]},
+            ["is no causal", "adapter"],
+        ),
         ({"model_type": "my-own"}, ["my-own"]),
     ],
 )

@@ -288,7 +288,7 @@ def stored_quantized(folder: Path) -> None:
         (lambda folder: truncated(folder, 2000), "^damaged cannot be loaded"),
         (lambda folder: configured(folder, "{"), "cannot be read"),
         (lambda folder: configured(folder, "[]"), "names no model_type"),
-        (lambda folder: configured(folder, '{"model_type": "vit"}'), "write an adapter"),
+        (lambda folder: configured(folder, '{"model_type": "detr"}'), "write an adapter"),
         (lambda folder: (folder / "config.json").unlink(), r"holds no config\.json"),
         (stored_quantized, r"stored quantized .gptq"),
     ],
@@ -327,7 +327,8 @@ def test_head_without_trained_weights_is_refused(folders: dict[str, Path], tmp_p
 
     transformers.DistilBertModel(config("distilbert")).save_pretrained(tmp_path / "encoder")
     with pytest.raises(ModelError, match=r"no trained weights for classifier\.bias"):
-        load_model(str(tmp_path / "encoder"), device="cpu")
+        load_model(str(tmp_path / "encoder"), device="cpu", adapter="distilbert")
+    assert load_model(str(tmp_path / "encoder"), device="cpu").adapter.task == "embedding"
 
 
 def test_missing_tokenizer_has_a_reason(tmp_path: Path) -> None:

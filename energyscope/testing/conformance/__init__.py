@@ -121,6 +121,7 @@ def _model(adapter: Adapter, config: Any) -> tuple[Check, LoadedModel | None]:
 
 def _on_model(loaded: LoadedModel) -> Iterator[Check]:
     """Yield the checks that run a model; each stands for itself, so that one failure does not hide another."""
+    from energyscope.model_inputs import reads_tokens
     from energyscope.testing.conformance import behaviour, structure
     from energyscope.testing.conformance.tiny import tied
     from energyscope.workloads import profile_inputs
@@ -128,7 +129,8 @@ def _on_model(loaded: LoadedModel) -> Iterator[Check]:
     model, adapter = loaded.model, loaded.adapter
     yield from _tried("paths", lambda: structure.paths(model, adapter))
     try:
-        inputs = profile_inputs(loaded, batch_size=BATCH, sequence_length=LENGTH).inputs
+        length = LENGTH if reads_tokens(model) else None
+        inputs = profile_inputs(loaded, batch_size=BATCH, sequence_length=length).inputs
         traces = behaviour.Traces(loaded, inputs)
         passed = traces.of_a_pass()
     except Exception as error:  # noqa: BLE001  (a model's own code may raise anything)
