@@ -152,9 +152,8 @@ def _tokenized(
         labels = class_indices(loaded, texts) if task == "classification" else None
         examples, notes = separate_examples(loaded.tokenizer, texts, length, labels, least)
     if not examples:
-        raise DataError(
-            f"{texts.source} holds no example of {'two tokens' if least > 1 else 'a token'} or more: nothing can be predicted"
-        )
+        size = "two tokens" if least > 1 else "a token"
+        raise DataError(f"{texts.source} holds no example of {size} or more: nothing can be predicted")
     return Tokenized(texts.source, task, examples, texts.notes + notes, length, running)
 
 
