@@ -33,6 +33,8 @@ Task = Literal[
     "next-token", "masked-token", "sequence-to-sequence", "classification", "image-classification", "embedding"
 ]
 
+TOKEN_TASKS: frozenset[Task] = frozenset({"next-token", "masked-token", "sequence-to-sequence"})
+"""The tasks that predict tokens; the others predict once for each example."""
 Phase = Literal["prefill", "both"]
 
 ADAPTER_API = 1  # the version of this contract; a package that needs a later one is refused in one line
@@ -129,10 +131,8 @@ class Adapter:
 
     @property
     def metric(self) -> str:
-        """The quality of its task's predictions: accuracy or perplexity."""
-        from energyscope.tasks import RULES
-
-        return RULES[self.task].metric
+        """The quality of its task's predictions: of tokens the perplexity, else the accuracy."""
+        return "perplexity" if self.task in TOKEN_TASKS else "accuracy"
 
     def parts_at(self, granularity: Granularity) -> tuple[Part, ...]:
         """Return the parts that are measured at a granularity: its own and every coarser one's."""

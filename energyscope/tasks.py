@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from energyscope.adapters import Adapter, Task
+from energyscope.adapters import TOKEN_TASKS, Adapter, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +34,6 @@ class TaskRules:
     ``distance`` are the adapter's hooks (`energyscope.adapters.Adapter`).
     """
 
-    metric: Literal["accuracy", "perplexity"]
     per_token: bool = False
     shifted: bool = False
     cached: bool = False
@@ -42,6 +41,11 @@ class TaskRules:
     inputs: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     outcome: Callable[[Any], Any] | None = None
     distance: Callable[[Any, Any], Any] | None = None
+
+    @property
+    def metric(self) -> Literal["accuracy", "perplexity"]:
+        """How good predictions are: of tokens the perplexity, else the accuracy."""
+        return "perplexity" if self.per_token else "accuracy"
 
     def outputs(self, model: Any, batch: Batch) -> Tensor:
         """Run a model on a batch; return its logits (B, S, V) or (B, classes), or its embeddings (B, D)."""
@@ -54,12 +58,13 @@ class TaskRules:
 
 
 RULES: Mapping[Task, TaskRules] = {
-    "next-token": TaskRules("perplexity", per_token=True, shifted=True, cached=True),
-    "masked-token": TaskRules("perplexity", per_token=True),
-    "sequence-to-sequence": TaskRules("perplexity", per_token=True, cached=True),
-    "classification": TaskRules("accuracy"),
-    "image-classification": TaskRules("accuracy"),
-    "embedding": TaskRules("accuracy", similarity=True),
+    task: TaskRules(
+        per_token=task in TOKEN_TASKS,
+        shifted=task == "next-token",
+        cached=task in {"next-token", "sequence-to-sequence"},
+        similarity=task == "embedding",
+    )
+    for task in get_args(Task)
 }
 
 

@@ -43,7 +43,7 @@ class PredictionComparison:
         """Return a precision's entry of ``predictions`` in benchmark.json.
 
         Raises:
-            ModelError: the model's outputs are not finite.
+            ModelError: the model's outputs are not finite, or embeddings have no first model beside them.
             DataError: the data hold nothing to predict.
 
         """
@@ -55,6 +55,8 @@ class PredictionComparison:
             return self._entry(precision, self._baseline, is_baseline=True)
         if self._reference is not None:
             return self._entry(precision, self._compared(self._reference, model))
+        if self.evaluation.rules.similarity:
+            raise ModelError("embeddings are compared with the first model's, and both do not fit at once")
         outcomes = Reference(model, self.evaluation, budget_bytes=0).outcomes
         base = self._baseline
         paired = replace(outcomes, reference_nll=base.reference_nll, reference_correct=base.reference_correct)
@@ -78,11 +80,12 @@ class PredictionComparison:
         compared: dict[str, Any] = {"difference": None, "kl": None, "agreement": None}
         if not is_baseline:
             compared |= {k: _serialized(estimate(metric, outcomes, self.seed)) for k, metric in metrics.items()}
-        counted = self.metric == "accuracy" and outcomes.labelled()
+        known = is_baseline and self.evaluation.rules.similarity  # each original is nearest to itself
+        counted = self.metric == "accuracy" and outcomes.labelled() and not known
         return {
             "precision": precision,
             "metric": self.metric,
-            "value": _serialized(self._value(outcomes)),
+            "value": None if known else _serialized(self._value(outcomes)),
             "examples": len(outcomes),
             "correct": int(outcomes.correct.sum()) if counted else None,
             "against": None if is_baseline else self._against,

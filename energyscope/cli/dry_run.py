@@ -36,10 +36,10 @@ def show_plan(settings: RunSettings, *, as_json: bool) -> None:
 
 def _described(plan: Preview) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in plan.kinds.items() if kind != "model")
-    length = f" x {plan.sequence_length} tokens" if plan.sequence_length else " of a batch"
-    tokens = f"{plan.batch_size}{length} a pass"
+    without = "one example" if plan.batch_size == 1 else f"{plan.batch_size} examples"
+    tokens = f"{plan.batch_size} x {plan.sequence_length} tokens" if plan.sequence_length else without
     lines = [
-        f"{plan.model} in {plan.precision} on {plan.device}: {plan.parameters:,} parameters, {tokens}",
+        f"{plan.model} in {plan.precision} on {plan.device}: {plan.parameters:,} parameters, {tokens} a pass",
         f"weights: {plan.weight_bytes / 1e9:.3g} GB in all",
         *([f"REFUSED HERE: {plan.refused}"] if plan.refused else []),
         *([f"measured: {', '.join(plan.gpus)}"] if plan.gpus else []),

@@ -152,12 +152,15 @@ class Reference:
         return [int((positions.mask.sum(1) > 0).sum()) for positions in self.positions]
 
     def baseline(self) -> dict[str, float]:
-        """Return the original's accuracy or perplexity, and the number of examples."""
+        """Return the original's accuracy or perplexity, and the number of examples.
+
+        Embeddings have neither: each original is nearest to itself.
+        """
         outcomes = self.outcomes
         result: dict[str, float] = {"examples": len(outcomes)}
         if self.evaluation.rules.per_token:
             result["tokens"] = float(outcomes.predictions.sum())
-        if not self.evaluation.labelled:
+        if not self.evaluation.labelled or self.evaluation.rules.similarity:
             return result
         if self.evaluation.rules.metric == "perplexity":
             result["perplexity"] = perplexity(outcomes.reference_nll, outcomes.predictions)
@@ -168,6 +171,11 @@ class Reference:
     def _first_pass(self, index: int) -> Outcomes:
         with self._watching(index):
             outputs = self.run(index)
+        if self.evaluation.rules.similarity and len(outputs) < 2:
+            raise DataError(
+                f"{self.evaluation.source}: an embedding is judged beside others, and a batch holds one alone: "
+                "give more examples"
+            )
         logits = as_logits(outputs, outputs, self.evaluation)
         targets = targets_of(self.positions[index], outputs, self.evaluation)
         check_targets(targets, logits.shape[-1])

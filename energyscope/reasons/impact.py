@@ -66,6 +66,7 @@ WORDS: dict[str, str] = {
     "removed-by-input": "it is removed by what it is fed, which gradient x output does not predict",
     "weights-all-equal": "weights are all equal, or not finite",
     # the ablation as a whole
+    "no-loss-of-embeddings": "impact was not predicted from gradients: an embedding has no loss of its own",
     "backward-fails": "impact was not predicted from gradients: the backward pass fails ({error})",
     "backward-out-of-memory": "impact was not predicted from gradients: a backward pass needs more memory",
     "layers-not-chained": "something is done between the layers",

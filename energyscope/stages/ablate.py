@@ -261,7 +261,10 @@ def _predicted(
     notes: list[Reason],
     seed: int,
 ) -> list[ImpactRow]:
-    """Return the rows of cheap predictors; without memory for gradients none, which is noted."""
+    """Return the rows of cheap predictors; without a loss, or memory for gradients, none, which is noted."""
+    if evaluation.rules.similarity:
+        notes.append(reason("no-loss-of-embeddings"))
+        return []
     errors = {method: simulated_errors(method) for method in methods if method in SIMULATED}
     try:
         return predict(model, tree, evaluation, weight_errors=errors, seed=seed)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from energyscope.adapters import Task
@@ -79,6 +80,11 @@ class Evaluation:
         """Whether it is known what is right; where it is not, outputs can only be compared with each other."""
         return self.rules.shifted or self.rules.similarity or self.labels is not None
 
+    @property
+    def columns(self) -> dict[str, Tensor]:
+        """The inputs of all examples by name, (N, ...): of batches that are alike in all other dimensions."""
+        return {name: torch.cat([batch[name] for batch in self.batches]) for name in self.batches[0]}
+
     @cached_property
     def digest(self) -> str:
         """Sixteen hex digits of a SHA-256 over every example's tokens, label, and which of its tokens count.
@@ -87,11 +93,11 @@ class Evaluation:
         """
         digest = hashlib.sha256()
         if self.as_given:
-            for batch, *known in zip(self.batches, *filter(None, (self.labels, self.counted)), strict=True):
-                named = [*sorted(batch.items()), *(("", tensor) for tensor in known)]
-                for name, tensor in named:
-                    wide = tensor.float() if tensor.is_floating_point() else tensor.long()
-                    digest.update(f"{name} {tuple(tensor.shape)}".encode() + _host(wide).tobytes())
+            known = {"labels": self.labels, "counted": self.counted}
+            whole = self.columns | {name: torch.cat(parts) for name, parts in known.items() if parts}
+            for name, tensor in sorted(whole.items()):
+                wide = tensor.float() if tensor.is_floating_point() else tensor.long()
+                digest.update(f"{name} {tuple(tensor.shape)}".encode() + _host(wide).tobytes())
             return digest.hexdigest()[:16]
         for row in _rows(self):
             digest.update(len(row.ids).to_bytes(8, "little"))

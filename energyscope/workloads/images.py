@@ -10,7 +10,7 @@ from energyscope.errors import DataError, UsageError
 from energyscope.failures import first_line
 from energyscope.loading import LoadedModel
 from energyscope.model_inputs import main_input
-from energyscope.workloads.evaluation import Example, Tokenized
+from energyscope.workloads.evaluation import Example, Tokenized, evenly
 from energyscope.workloads.texts import Row, Texts
 from energyscope.workloads.tokenized import class_indices
 
@@ -37,9 +37,7 @@ def folder_images(loaded: LoadedModel, folder: Path, most: int | None) -> Tokeni
     if main_input(loaded.model) != "pixel_values":
         raise UsageError(f"{folder} holds images, and {loaded.name} takes {main_input(loaded.model)}")
     files = sorted(_images(folder))
-    chosen = (
-        files if most is None or len(files) <= most else [files[at * len(files) // most] for at in range(most)]
-    )
+    chosen = [files[place] for place in evenly(len(files), most)]
     labels = [path.parent.name if path.parent != folder else None for path in chosen]
     if len({label is None for label in labels}) > 1:
         raise DataError(f"{folder} holds images beside folders of images: put each into a folder of its class")

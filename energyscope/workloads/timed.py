@@ -48,9 +48,12 @@ class Workload:
         return self.batch_size * (self.sequence_length + self.decoder_length)
 
     @property
-    def context(self) -> int:
-        """The tokens that attention sees: those in the cache of a decode step, those that come in of a prefill."""
-        return self.sequence_length if self.context_length is None else self.context_length
+    def context(self) -> int | None:
+        """The tokens that attention sees: those in the cache of a decode step, those that come in of a prefill.
+
+        None of an image or sound, whose positions are no tokens.
+        """
+        return (self.sequence_length or None) if self.context_length is None else self.context_length
 
 
 def profile_inputs(
@@ -155,14 +158,13 @@ def _given(
         UsageError: another length than theirs is asked for.
 
     """
-    names = list(evaluation.batches[0])
-    columns = {name: torch.cat([batch[name] for batch in evaluation.batches]) for name in names}
+    columns = evaluation.columns
     length = columns["input_ids"].shape[1] if "input_ids" in columns else 0
     if sequence_length not in (None, length):
         raise UsageError(
             f"--sequence-length {sequence_length} is not what {evaluation.source} holds ({length}): leave it out"
         )
-    total = len(columns[names[0]])
+    total = evaluation.examples
     workloads = []
     for start in range(0, max(1, min(count, total // batch_size)) * batch_size, batch_size):
         places = torch.arange(start, start + batch_size) % total

@@ -12,7 +12,9 @@ from task_models import TASKS, task_model
 from torch import Tensor
 
 from energyscope.adapters import Task
+from energyscope.benchmarking.predictions import PredictionComparison
 from energyscope.components import component_tree
+from energyscope.errors import DataError, ModelError
 from energyscope.impact.outputs import Effect
 from energyscope.impact.predictions import Reference
 from energyscope.impact.removal import Removal, zero
@@ -123,3 +125,33 @@ def test_an_adapter_says_how_far_embeddings_are_apart() -> None:
     plain, sharp = (task_model("embedding", distance=distance) for distance in (None, sharper))
     first, second = (kl_rows(one, synthetic_evaluation(one, examples=4)) for one in (plain, sharp))
     assert second["encoder.layer.0", "zero"].value > first["encoder.layer.0", "zero"].value
+
+
+def test_embeddings_show_no_number_that_could_not_be_another() -> None:
+    """GIVEN embeddings, THEN an original's own accuracy (always 1) is no baseline, and no loss is made up."""
+    loaded = task_model("embedding")
+    tree = component_tree(loaded.model, loaded.adapter, "coarse")
+    evaluation = synthetic_evaluation(loaded, examples=4)
+    result = ablate(loaded.model, tree, evaluation, methods=("zero",), predictors=True)
+    assert set(result.baseline) == {"examples"}
+    assert reason("no-loss-of-embeddings") in result.notes
+    assert not [row for row in result.rows if row.method == "predict"]
+
+
+def test_an_embedding_alone_is_not_judged() -> None:
+    """GIVEN one example, THEN nearest to itself says nothing, and one line says so."""
+    loaded = task_model("embedding")
+    with pytest.raises(DataError, match="judged beside others"):
+        Reference(loaded.model, synthetic_evaluation(loaded, examples=1))
+
+
+def test_precisions_of_embeddings_are_compared_with_the_first() -> None:
+    """GIVEN a benchmark, THEN the first model has no score; where both do not fit, the second has none either."""
+    loaded = task_model("embedding")
+    evaluation = synthetic_evaluation(loaded, examples=4)
+    first, second = (PredictionComparison(evaluation, beside=beside) for beside in (True, False))
+    assert first.judge("fp32", loaded.model)["value"] is None
+    assert first.judge("bf16", loaded.model)["value"]["value"] == 1.0
+    second.judge("fp32", loaded.model)
+    with pytest.raises(ModelError, match="both do not fit"):
+        second.judge("bf16", loaded.model)

@@ -42,6 +42,8 @@ def test_the_model_is_fed_the_file(tmp_path: Path) -> None:
     assert torch.equal(timed.inputs["pixel_values"], images[:2])
     other = load_evaluation(loaded, data=written(tmp_path, pixel_values=images + 1, labels=labels), batch_size=2)
     assert other.digest != evaluation.digest
+    again = load_evaluation(loaded, data=written(tmp_path, pixel_values=images, labels=labels), batch_size=3)
+    assert again.digest == evaluation.digest
 
 
 def test_ignored_targets_do_not_count(tmp_path: Path) -> None:

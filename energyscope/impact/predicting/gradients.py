@@ -26,11 +26,9 @@ from energyscope.impact.metrics import Floats
 from energyscope.impact.outputs import Masks, first_tensor, mask_of, unsuitable, with_first_tensor
 from energyscope.impact.predictions import (
     Positions,
-    as_logits,
     check_targets,
     compared_outputs,
     positions_in,
-    targets_of,
 )
 from energyscope.reasons import Reason, reason
 from energyscope.tasks import padding_masks
@@ -115,12 +113,9 @@ def widened(tensor: Tensor) -> Tensor:
 
 
 def batch_losses(model: nn.Module, evaluation: Evaluation, index: int) -> Tensor:
-    """Run a batch of the data; return its examples' losses (see `example_losses`), (B,)."""
+    """Run a batch of the data; return its examples' losses (see `example_losses`), (B,). Embeddings have none."""
     positions = positions_in(evaluation, index)
-    outputs = compared_outputs(model, evaluation, index, positions)
-    targets = targets_of(positions, outputs, evaluation)
-    logits = as_logits(outputs, outputs.detach(), evaluation)
-    return example_losses(logits, Positions(positions.mask, targets))
+    return example_losses(compared_outputs(model, evaluation, index, positions), positions)
 
 
 def example_losses(logits: Tensor, positions: Positions) -> Tensor:
