@@ -62,7 +62,7 @@ def why_stopped(name: str, group: str) -> str | None:
         return None
     state = _asked(name, group)
     if not state.get("problem"):
-        user_files.write(FILES[group], {**before, key: state})
+        user_files.add(FILES[group], {key: state})
     return state["problem"] if state.get("stopped") else None
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,19 @@ def write(name: str, known: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
         path = _path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(known, indent=1), encoding="utf-8")
+        written = path.with_suffix(f".{os.getpid()}")
+        written.write_text(json.dumps(known, indent=1), encoding="utf-8")
+        written.replace(path)  # whoever reads it meanwhile has the whole of one or the other
+
+
+def add(name: str, found: dict[str, Any]) -> None:
+    """Keep what was found beside what other processes found meanwhile, each on a board of its own."""
+    with contextlib.suppress(OSError):
+        path = _path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            write(name, {**read(name), **found})
 
 
 def _path(name: str) -> Path:

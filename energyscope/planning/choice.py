@@ -86,6 +86,10 @@ class ChoiceProblem:
         result: Floats = np.maximum(least, seen) + ELSEWHERE * spread
         return result
 
+    def allows(self, choice: Choice) -> bool:
+        """Tell whether each group may have what a choice gives it."""
+        return not np.isnan(self.costs[np.arange(len(choice)), choice]).any()
+
     def possible(self, precision: int) -> Choice:
         """Return the choice of one precision wherever it is possible."""
         return np.where(np.isnan(self.costs[:, precision]), 0, precision)

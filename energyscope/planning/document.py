@@ -163,7 +163,7 @@ def _choice(record: PlanRecord, choice: NamedChoice, limit: float) -> dict[str, 
     quality, reasons = record.quality(choice.name, "time" if objective == "time" else "energy")
     changes = set(choice.precisions) != {record.own}
     saved = record.bytes_saved(choice.precisions)
-    expected = record.problem().harm(record.indices(choice))
+    expected = record.expected_harm(choice.precisions)
     harm = 0.0 if not changes else None if choice.harm is None else choice.harm.value
     bound = 0.0 if not changes else None if choice.harm is None else upper(choice.harm, record)
     predicted = {quantity: _ratio(record.predicted(choice.precisions, quantity)) for quantity in _QUANTITIES}

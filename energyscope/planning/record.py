@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from energyscope.accounting import records
 from energyscope.accounting.measured import Measured, Total, measure
@@ -21,9 +22,11 @@ from energyscope.metering.grades import grade
 from energyscope.planning.budget import Budget, Harm, parse_budget
 from energyscope.planning.choice import Choice, ChoiceProblem
 from energyscope.planning.groups import LinearGroup
+from energyscope.planning.layers import BITS
 from energyscope.planning.prediction import Everywhere, Prediction, ratio
 from energyscope.planning.replaying import applied_target
 from energyscope.planning.rules import everywhere
+from energyscope.unknown import minus
 
 Entry = Mapping[str, Any]
 
@@ -136,6 +139,14 @@ class PlanRecord:
             return self.priced_bytes.get((group.family, precision))
         return self.prediction.cost(group.family, precision, objective)
 
+    @property
+    def priced(self) -> npt.NDArray[np.bool_]:
+        """Tell of each group (groups, precisions) at which precisions it has a price beside its own."""
+        objective = self.header["objective"]
+        costs = [[self.cost(group, name, objective) for name in self.precisions] for group in self.groups]
+        known = ~np.isnan(np.array(costs, dtype=float))
+        return np.asarray(known & known[:, :1])
+
     def problem(self, objective: str | None = None) -> ChoiceProblem:
         """Return the choice that the plan has; what was not measured cannot be chosen."""
         weights = np.array(self._first("weights"), dtype=float)
@@ -161,13 +172,21 @@ class PlanRecord:
 
         What does many times more harm than the ``limit`` says nothing of what is near it.
         """
-        known = [tried for tried in self.tried if tried.harm and tried.harm.value <= FAR * limit]
+        problem = self.problem()
+        known = [
+            tried
+            for tried in self.tried
+            if tried.harm and tried.harm.value <= FAR * limit and problem.allows(self.indices(tried))
+        ]
         choices = [self.indices(tried) for tried in known]
-        return self.problem().corrected(choices, [tried.harm.value for tried in known if tried.harm])
+        return problem.corrected(choices, [tried.harm.value for tried in known if tried.harm])
 
     def indices(self, choice: NamedChoice) -> Choice:
         """Return a named choice as `problem` has it."""
-        return np.array([self.precisions.index(precision) for precision in choice.precisions], dtype=np.intp)
+        return self._indices(choice.precisions)
+
+    def _indices(self, precisions: Sequence[str]) -> Choice:
+        return np.array([self.precisions.index(precision) for precision in precisions], dtype=np.intp)
 
     @property
     def chosen(self) -> Mapping[str, Any] | None:
@@ -234,6 +253,11 @@ class PlanRecord:
         """The whole model as it is, in turn with what was verified, or else with the prices."""
         return self._verified.get(records.MODEL) or self.prices.get(records.MODEL)
 
+    def expected_harm(self, precisions: Sequence[str]) -> float | None:
+        """Return what a choice should do by the harms of its groups; None where one of them was not measured."""
+        problem, choice = self.problem(), self._indices(precisions)
+        return problem.harm(choice) if problem.allows(choice) else None
+
     def bytes_saved(self, precisions: Sequence[str]) -> int | None:
         """Return by how many bytes the weights of a choice are smaller; None where that is not known."""
         sizes = [
@@ -243,3 +267,28 @@ class PlanRecord:
         ]
         known = [(own, other) for own, other in sizes if own is not None and other is not None]
         return sum(own - other for own, other in known) if len(known) == len(sizes) else None
+
+
+def to_judge(records: Sequence[PlanRecord], objective: str) -> list[tuple[LinearGroup, str]]:
+    """Return the groups and precisions whose harm has to be known, of one plan at its workloads.
+
+    What saves nothing at any of them is never chosen, whatever it does. The 8 bits that save most at the first are
+    judged all the same: rules of thumb, with which the plan is compared, are about them.
+    """
+    groups, names = records[0].groups, records[0].precisions[1:]
+
+    def savings(group: LinearGroup, name: str) -> list[float | None]:
+        return [minus(record.cost(group, record.own, objective), record.cost(group, name, objective))
+                for record in records]  # fmt: skip
+
+    def saved(name: str) -> float:
+        return sum(savings(group, name)[0] or 0.0 for group in groups)
+
+    eight = max((name for name in names if BITS[name] == 8), key=saved, default=None)
+    return [
+        (group, name)
+        for group in groups
+        for name in names
+        if (known := [saving for saving in savings(group, name) if saving is not None])
+        and (max(known) > 0 or name == eight)
+    ]

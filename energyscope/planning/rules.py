@@ -23,13 +23,18 @@ def everywhere(precision: str) -> str:
 
 
 def rules(
-    problem: ChoiceProblem, precisions: Sequence[str], groups: Sequence[LinearGroup]
+    problem: ChoiceProblem,
+    precisions: Sequence[str],
+    groups: Sequence[LinearGroup],
+    priced: npt.NDArray[np.bool_],
 ) -> Iterator[tuple[str, Choice]]:
     """Yield each precision everywhere, in 8 bits the MLP and the quadrant of high energy and low impact, and
     random choices, with their names.
+
+    A precision is everywhere where it is ``priced`` (groups, precisions); the others choose as the plan may.
     """
     for option, precision in enumerate(precisions[1:], start=1):
-        choice = problem.possible(option)
+        choice = np.where(priced[:, option], option, 0)
         if choice.any():
             yield everywhere(precision), choice
     drawn = np.random.default_rng(problem.seed)

@@ -18,7 +18,7 @@ from energyscope.accounting import records
 from energyscope.benchmarking.memory import release
 from energyscope.changes import document
 from energyscope.changes.inputs import StepData
-from energyscope.changes.plan import BASE, Alternative, Execution, bases, choose, header, limits
+from energyscope.changes.plan import BASE, Alternative, Execution, Phase, bases, choose, header, limits
 from energyscope.changes.runner import AlternativeRunner
 from energyscope.errors import MeterError
 from energyscope.failures import failure
@@ -54,7 +54,8 @@ class AlternativesSettings:
     Without ``batch_sizes`` or ``context_lengths``, the usual ones that the model and the memory allow are taken.
     ``passes`` windows are taken of each. ``budget_s`` (s; None: 90, and 20 where joules are modelled) limits the
     stage: what would not fit is skipped, with the reason. ``window_s`` (s) None is the meter's own. ``new_tokens``
-    is the room behind the prompt in a static cache of a prefill.
+    is the room behind the prompt in a static cache of a prefill. With a ``phase``, only what changes that phase's
+    energy at its own context is measured.
     """
 
     batch_sizes: tuple[int, ...] = ()
@@ -64,6 +65,11 @@ class AlternativesSettings:
     seed: int = 0
     window_s: float | None = None
     new_tokens: int = 128
+    phase: Phase | None = None
+
+    def concerns(self, alternative: Alternative) -> bool:
+        """Tell whether an alternative is to be measured."""
+        return self.phase is None or (alternative.phase == self.phase and alternative.what != "context_length")
 
     def budget(self, *, modelled: bool) -> float:
         """Return the seconds that the stage may take."""
@@ -173,7 +179,8 @@ def alternatives(  # noqa: PLR0913  the run's own setting is four of them
         batch_size=batch_size,
     )
     bounds = limits(loaded, evaluation)
-    chosen, left_out = choose(own, bounds, settings.batch_sizes, settings.context_lengths)
+    every, left_out = choose(own, bounds, settings.batch_sizes, settings.context_lengths)
+    chosen = [alternative for alternative in every if settings.concerns(alternative)]
     runner = AlternativeRunner(loaded, StepData(prompt, evaluation, settings.seed, settings.new_tokens))
 
     def keep(entry: Mapping[str, Any]) -> None:
@@ -181,9 +188,11 @@ def alternatives(  # noqa: PLR0913  the run's own setting is four of them
 
     keep({"header": header(loaded.precision, own, chosen, modelled=meter.modelled)})
     for alternative, why_not in left_out:
-        keep(skipped(alternative, why_not))
+        if settings.concerns(alternative):
+            keep(skipped(alternative, why_not))
     with runner.cleaned_up():
-        Passes(runner, meter, settings, keep, progress).run([*own, *chosen])
+        measured = [*filter(settings.concerns, own), *chosen]
+        Passes(runner, meter, settings, keep, progress).run(measured)
 
 
 def skipped(alternative: Alternative, why_not: Reason) -> dict[str, Any]:

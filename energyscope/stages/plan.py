@@ -2,7 +2,7 @@
 
 prices        a group of each family at each precision, and the whole model, in shuffled passes
 everywhere    each precision that saves something, in the whole model: together groups may cost otherwise
-sensitivity   each group by itself at each precision, on the first half of the data
+sensitivity   each group by itself at each precision that saves something, on the first half of the data
 whole choices every precision everywhere, rules of thumb and random mixtures, on the same half
 choice        the cheapest within the budget; tried as a whole and corrected until it does what it should
 verification  the model as it is and with each choice that counts, in turn; predictions on the second half
@@ -33,7 +33,7 @@ from energyscope.planning.document import PLAN
 from energyscope.planning.exporting import export_plan, kernels_of
 from energyscope.planning.judging import Judge
 from energyscope.planning.layers import layer_in
-from energyscope.planning.record import PRICES, VERIFY, WHOLE, NamedChoice, PlanRecord
+from energyscope.planning.record import PRICES, VERIFY, WHOLE, NamedChoice, PlanRecord, to_judge
 from energyscope.planning.rules import SENSITIVITY_ONLY, everywhere, in_bits, rules
 from energyscope.planning.workloads import PlanWorkload
 from energyscope.reasons import Reason, reason
@@ -190,16 +190,9 @@ class Planner:
     # --- what it does to the predictions --------------------------------------------------------------------
 
     def _sensitivity(self, judge: Judge) -> None:
-        """Measure what each group does by itself at each precision that has a price."""
+        """Measure what each group does by itself at each precision that may be chosen."""
         self.keep({"weights": self.budget.harm(judge.unchanged).weights.tolist()})
-        records = [self.record(workload) for workload in self.workloads]
-        objective = self.settings.objective
-        pairs = [
-            (group, precision)
-            for group in self.groups
-            for precision in self.names[1:]
-            if any(record.cost(group, precision, objective) is not None for record in records)
-        ]
+        pairs = to_judge([self.record(workload) for workload in self.workloads], self.settings.objective)
         for number, (group, precision) in enumerate(pairs):
             self.progress(JUDGING, f"{group.name} in {precision}", number, len(pairs))
             judged = self._judged(judge, {group.name: precision})
@@ -245,8 +238,8 @@ class Planner:
 
     def _whole_choices(self, judge: Judge) -> None:
         """Measure choices that people make without a plan, by the first workload's prices, and random mixtures."""
-        problem = self.record().problem()
-        for name, choice in rules(problem, self.names, self.groups):
+        record = self.record()
+        for name, choice in rules(record.problem(), self.names, self.groups, record.priced):
             self._try(judge, name, choice)
 
     # --- choosing -------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ class SamplingBudget:
     ``passes`` windows are taken of every target, then as many more as its spread asks for to bring the relative 95
     % half-width to ``target_interval``, within ``budget_s`` seconds a target (None: the meter's usual).
     ``window_s`` None takes the meter's own. ``preheat_s`` brings the board to its working temperature first. With
-    ``settle_capped`` loads that the power limit slows run for the longest lead before they count. Where several
+    ``settle_capped`` loads that the power limit slows run for the longest lead before they count. Idle power is
+    measured before each pass (``idle_each_pass``), or before the first and after the last alone. Where several
     ``phases`` are profiled and nobody gave a budget, each is ``brief``: it has its first windows only, so that the
     run ends in minutes.
     """
@@ -45,6 +46,7 @@ class SamplingBudget:
     phases: int = 1
     preheat_s: float = PREHEAT_S
     settle_capped: bool = False
+    idle_each_pass: bool = True
 
     def window_for(self, meter_window_s: float) -> float:
         return self.window_s or meter_window_s
@@ -108,7 +110,8 @@ def replay_time(
         settling = SETTLING_REPLAYS * (
             sampling_budget.window_for(meter_window_s) + LEADS_S[-1] + SETTLED_S + between
         )
-        idling = passes * REWARM_S + (passes + 1) * IDLING_S
+        idles = passes if sampling_budget.idle_each_pass else 1
+        idling = idles * REWARM_S + (idles + 1) * IDLING_S
         fixed = 0.0 if modelled else sampling_budget.preheat_s + settling + idling
         return fixed + windows * (sampling_budget.window_for(meter_window_s) + between)
 

@@ -33,7 +33,7 @@ def sampling_interval(
                 known[board] = find_sampling(meter.meters[0], Replayer(device), bursts_on(device))
         except torch.OutOfMemoryError:
             return None  # the model leaves no room for the bursts: a later run may find it
-        user_files.write(FILE, known)
+        user_files.add(FILE, {board: known[board]})
     interval_s: float | None = known[board]
     return interval_s
 

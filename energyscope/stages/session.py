@@ -99,8 +99,9 @@ class Session:
         self._redo(plan, anchor, steps)
 
     def _pass(self, number: int, anchor: Target, others: Sequence[Target], steps: _Steps) -> None:
-        self._idle(number)
-        self._warm(anchor, REWARM_S)
+        if number == 0 or self.sampling_budget.idle_each_pass:
+            self._idle(number)
+            self._warm(anchor, REWARM_S)
         self._measure(anchor, number, steps)
         for target in self._shuffle.sample(others, len(others)):
             self._measure(target, number, steps)

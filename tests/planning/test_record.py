@@ -11,7 +11,7 @@ import pytest
 from energyscope.changes.savings import changes
 from energyscope.planning.choice import choose
 from energyscope.planning.document import document, to_verify
-from energyscope.planning.record import VERIFY, PlanRecord
+from energyscope.planning.record import VERIFY, PlanRecord, to_judge
 from energyscope.planning.replaying import price_target
 
 
@@ -54,6 +54,28 @@ def test_what_was_not_measured_cannot_be_chosen():
     assert np.isnan(costs).tolist() == [
         [False, False, place % 2 == 0] if place != 3 else [False, True, False] for place in range(6)
     ]
+
+
+def test_what_saves_nothing_is_not_judged():
+    """GIVEN INT4 that is dearer for one family THEN its harm there is not asked for; that of 8 bits always is."""
+    prices_mj = {"mlp.up": (16.0, 10.0, 17.0), "mlp.down": (8.0, 9.0, 4.0)}
+    record = PlanRecord([{"header": made.header()}, *made.priced(prices_mj=prices_mj)])
+    judged = {(group.kind, precision) for group, precision in to_judge([record], "energy")}
+    assert judged == {("mlp.up", "fp8"), ("mlp.down", "fp8"), ("mlp.down", "int4")}
+    assert len(to_judge([record], "memory")) == 6 * 2
+
+
+def test_harm_that_was_not_measured_is_not_expected():
+    """GIVEN no harm of INT4 for one family THEN INT4 everywhere is expected to do nobody knows what."""
+    entries = [
+        entry
+        for entry in made.plan_entries()
+        if entry.get("harms", {}).get("precision") != "int4" or "down" in entry["harms"]["group"]
+    ]
+    choices = {choice["name"]: choice["expected_harm"] for choice in planned(PlanRecord(entries))["choices"]}
+    assert choices["all int4"] is None
+    assert choices["all fp8"] == pytest.approx(3 * 1.5e-3)
+    assert PlanRecord(entries).corrected(5e-3).factor == PlanRecord(made.plan_entries()).corrected(5e-3).factor
 
 
 def test_a_prediction_is_the_sum_of_what_groups_save(record):

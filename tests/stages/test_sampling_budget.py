@@ -51,6 +51,15 @@ def test_a_host_that_sets_the_pace_takes_no_longer_than_expected(gpu):
     assert expected.least_s == replay_time(plan, SamplingBudget(), gpu.window_s, modelled=False).least_s
 
 
+def test_idle_power_is_measured_at_the_ends_alone_where_that_is_enough(gpu):
+    """GIVEN a session whose idle power does not matter THEN it idles twice, and takes as long as estimated."""
+    begin, sampling_budget = gpu.now(), SamplingBudget(idle_each_pass=False)
+    session = measure(gpu, ROUNDS, sampling_budget=sampling_budget)
+    assert len([entry for entry in session.entries if "idle_w" in entry]) == 2
+    expected = replay_time([target(key) for key in ROUNDS], sampling_budget, gpu.window_s, modelled=False)
+    assert expected.least_s == pytest.approx(gpu.now() - begin, rel=0.1)
+
+
 def test_a_brief_session_takes_no_longer_than_expected(gpu):
     """GIVEN several scenes THEN what is estimated at most is what the first windows take, and so it is."""
     begin, sampling_budget = gpu.now(), SamplingBudget(phases=2)
