@@ -1,9 +1,10 @@
 """What a choice is expected to take of what the model takes: what its groups save, alone and together.
 
 Groups are priced by replaying them alone. In the model the same work can cost otherwise: the board draws another
-power and keeps other clocks around it. So each precision is also measured everywhere at once, in turn with the
-model, and what that takes otherwise than its groups say is shared out among them, by what they take as they are.
-A choice of one precision is then expected to take what it was measured to; a mixture gets its part of each.
+power and keeps other clocks around it. So each precision is also measured in all groups at once that it saves
+something in, in turn with the model, and what that takes otherwise than its groups say is shared out among them,
+by what they take as they are. That choice is then expected to take what it was measured to; a mixture gets its
+part of each, and groups in which a precision saves nothing are expected to cost what they cost alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Counts = Mapping[tuple[str, str], float]  # of groups, by family and precision
 
 @dataclass(frozen=True)
 class Everywhere:
-    """One precision wherever it is possible: how many groups of each family have it, and what was measured."""
+    """One precision in all groups that it saves in: how many of each family have it, and what was measured."""
 
     families: Mapping[str, int]
     changed: Measured | None
@@ -43,7 +44,7 @@ def ratio(changed: Measured | None, model: Measured | None, quantity: str) -> To
 
 @dataclass(frozen=True)
 class Prediction:
-    """The prices of a workload's groups, by target, and each precision that was measured everywhere."""
+    """The prices of a workload's groups, by target, and each precision that was measured in the model."""
 
     own: str
     prices: Mapping[str, Measured]
@@ -54,7 +55,7 @@ class Prediction:
         return self.prices.get(price_target(family, precision).key)
 
     def cost(self, family: str, precision: str, quantity: str) -> float | None:
-        """Return the mJ or us of a group of a family, as its precision everywhere showed them to be."""
+        """Return the mJ or us of a group of a family, as its precision in all of them showed it to be."""
         alone, model = self._mean(family, precision, quantity), self.prices.get(records.MODEL)
         if alone is None or model is None or precision == self.own:
             return alone
@@ -100,7 +101,7 @@ class Prediction:
         return quotient(total(terms, quantity), model)
 
     def _more(self, precision: str, quantity: str) -> float:
-        """Return what a precision everywhere takes more than its groups say, of what the model takes."""
+        """Return what a precision where it saves takes more than its groups say, of what the model takes."""
         whole = self.everywhere.get(precision)
         if whole is None:
             return 0.0
@@ -109,7 +110,7 @@ class Prediction:
         return 0.0 if taken is None or taken.half is None or parts is None else taken.value - 1.0 - parts.value
 
     def _weight(self, family: str, precision: str, quantity: str) -> float:
-        """Return the part of a group, as it is, in all that have a precision where that is everywhere."""
+        """Return the part of a group, as it is, in all that have a precision where it saves."""
         whole = self.everywhere.get(precision)
         families = {} if whole is None else whole.families
         together = sum(count * (self._mean(each, self.own, quantity) or 0.0) for each, count in families.items())

@@ -139,6 +139,10 @@ class PlanRecord:
             return self.priced_bytes.get((group.family, precision))
         return self.prediction.cost(group.family, precision, objective)
 
+    def saving(self, group: LinearGroup, precision: str, objective: str) -> float | None:
+        """Return by how much less a group costs at a precision than at its own; None where that is not known."""
+        return minus(self.cost(group, self.own, objective), self.cost(group, precision, objective))
+
     @property
     def priced(self) -> npt.NDArray[np.bool_]:
         """Tell of each group (groups, precisions) at which precisions it has a price beside its own."""
@@ -278,8 +282,7 @@ def to_judge(records: Sequence[PlanRecord], objective: str) -> list[tuple[Linear
     groups, names = records[0].groups, records[0].precisions[1:]
 
     def savings(group: LinearGroup, name: str) -> list[float | None]:
-        return [minus(record.cost(group, record.own, objective), record.cost(group, name, objective))
-                for record in records]  # fmt: skip
+        return [record.saving(group, name, objective) for record in records]
 
     def saved(name: str) -> float:
         return sum(savings(group, name)[0] or 0.0 for group in groups)

@@ -58,6 +58,8 @@ WORDS: dict[str, str] = {
     "work-unknown": "FLOPs, executed FLOPs or bytes unknown: {why:reason}",
     # how a profile was set up
     "components-not-called": "{components:count component} missing: the model does not call {function}",
+    "device-reads-repeated": "the model reads {reads:count value} from the GPU in a pass and goes on by them; in "
+    "the CUDA graph they are what they were before it",
     "eager-inputs": "inputs of the components are those of eager execution: {why:reason}",
     "no-memory-for-graph": "no memory was left for a CUDA graph of the whole model with all inputs",
     "read-around-components": "the meter was read once before and once after each component of ordinary passes; "

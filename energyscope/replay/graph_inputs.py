@@ -9,6 +9,7 @@ import torch
 
 from energyscope.components import ComponentTree
 from energyscope.kv_cache import cache_storages
+from energyscope.reasons import Reason, reason
 from energyscope.replay.activations import ActivationStore
 from energyscope.replay.capture import Capture, capture
 from energyscope.replay.graphs import GraphRound
@@ -16,8 +17,8 @@ from energyscope.replay.graphs import GraphRound
 
 def capture_in_graph(
     tree: ComponentTree, inputs: Mapping[str, Any], device: torch.device, store: ActivationStore
-) -> dict[str, Capture]:
-    """Record the inputs of every component inside a CUDA graph of the whole model.
+) -> tuple[dict[str, Capture], list[Reason]]:
+    """Record the inputs of every component inside a CUDA graph of the whole model; also return what to know of it.
 
     A model may behave differently there than in eager execution: in a graph it cannot decide by values on the
     device (whether a mask masks anything). Components must be replayed on the same inputs.
@@ -40,7 +41,7 @@ def capture_in_graph(
         for recorded in captures.values():  # out of the graph's own memory
             recorded.args, recorded.kwargs = store.keep(recorded.args), store.keep(recorded.kwargs)
             recorded.output = store.keep(recorded.output)
-    return captures
+    return captures, [reason("device-reads-repeated", reads=graph.reads)] if graph.reads else []
 
 
 def without_full_mask(inputs: Mapping[str, Any]) -> dict[str, Any]:

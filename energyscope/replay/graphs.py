@@ -12,12 +12,14 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 
 import torch
 
 from energyscope.errors import ModelError
 from energyscope.failures import first_line, out_of_memory
 from energyscope.replay.calls import Call
+from energyscope.replay.device_reads import DeviceReads
 from energyscope.replay.masks import MaskDecisions
 
 UNROLLED_S = 1e-3  # launches 2-3 us apart (measured on an H200) are below 0.5 % of this
@@ -34,16 +36,20 @@ class NotCapturableError(ModelError):
 class GraphRound:
     """A round of calls, unrolled in one CUDA graph.
 
-    ``calls`` is how many calls one launch makes; ``empty`` that they launch no work on the device at all.
+    ``calls`` is how many calls one launch makes; ``empty`` that they launch no work on the device at all. What
+    they read from the device, the graph repeats as it was before it.
     """
 
     def __init__(self, round_: Sequence[Call], device: torch.device, *, unrolled: bool = True) -> None:
         self.device = device
         self._stream = _side_stream(device)
         self._masks = MaskDecisions()
-        self._warm_up(round_)
-        torch.cuda.empty_cache()  # pools of earlier graphs are still allocated, and a capture cannot free them
-        self._graph, self.empty = self._capture(round_, 1)
+        self._reads: DeviceReads | None = None
+        try:
+            self._graph, self.empty = self._captured_once(round_)
+        except NotCapturableError:
+            self._reads = DeviceReads(device)
+            self._graph, self.empty = self._captured_once(round_)
         self.calls = len(round_)
         if unrolled and not self.empty:
             self._unroll(round_)
@@ -51,6 +57,16 @@ class GraphRound:
     def launch(self) -> None:
         """Queue the whole graph on the current stream."""
         self._graph.replay()
+
+    @property
+    def reads(self) -> int:
+        """How many values a round reads from the device."""
+        return self._reads.count if self._reads else 0
+
+    def _captured_once(self, round_: Sequence[Call]) -> tuple[torch.cuda.CUDAGraph, bool]:
+        self._warm_up(round_)
+        torch.cuda.empty_cache()  # pools of earlier graphs are still allocated, and a capture cannot free them
+        return self._capture(round_, 1)
 
     def _unroll(self, round_: Sequence[Call]) -> None:
         """Unroll the round; twice where the first, short launches took longer than their work does."""
@@ -76,7 +92,7 @@ class GraphRound:
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
             for _ in range(WARM_UP_ROUNDS):
-                with self._masks.recorded():
+                with self._masks.recorded(), self._reads.recorded() if self._reads else nullcontext():
                     for call in round_:
                         call()
         torch.cuda.synchronize(self.device)
@@ -85,6 +101,7 @@ class GraphRound:
         graph = torch.cuda.CUDAGraph()
         with (
             self._masks.repeated(),
+            self._reads.repeated() if self._reads else nullcontext(),
             torch.cuda.stream(self._stream),
             warnings.catch_warnings(record=True) as warned,
         ):

@@ -1,7 +1,8 @@
 """Plan: which linears at which precision save the most inside a budget for the predictions; applied and verified.
 
 prices        a group of each family at each precision, and the whole model, in shuffled passes
-everywhere    each precision that saves something, in the whole model: together groups may cost otherwise
+where it saves  each precision in the whole model, in all groups that it saves something in: together they may
+              cost otherwise
 sensitivity   each group by itself at each precision that saves something, on the first half of the data
 whole choices every precision everywhere, rules of thumb and random mixtures, on the same half
 choice        the cheapest within the budget; tried as a whole and corrected until it does what it should
@@ -131,7 +132,7 @@ class Planner:
             notes = self.replays.price(made(workload, self.context), workload.key, self.names)
             for note in notes:
                 self.keep({"workload": workload.key, "note": note})
-            self._everywhere(workload)
+            self._where_it_saves(workload)
         self._sensitivity(judge)
         self._whole_choices(judge)
         for workload in self.workloads:
@@ -165,24 +166,25 @@ class Planner:
             "seed": settings.seed,
         }
 
-    def _everywhere(self, workload: PlanWorkload) -> None:
-        """Measure each precision that saves something wherever it has a price, for the whole model."""
+    def _where_it_saves(self, workload: PlanWorkload) -> None:
+        """Measure each precision in all groups that it saves something in, for the whole model.
+
+        Groups in which it costs more are left out: what they cost more in the model is not that of the others.
+        """
         record, layers = self.record(workload), dict[str, Mapping[str, nn.Module]]()
         quantity = "time" if self.settings.objective == "time" else "energy"
         for precision in self.names[1:]:
-            costs = {group.name: record.cost(group, precision, quantity) for group in self.groups}
-            priced = [group for group in self.groups if costs[group.name] is not None]
-            own = {group.name: record.cost(group, record.own, quantity) or 0.0 for group in priced}
-            if not any((costs[name] or 0.0) < own[name] for name in own):
+            saving = [group for group in self.groups if (record.saving(group, precision, quantity) or 0.0) > 0]
+            if not saving:
                 continue
             try:
-                layers[everywhere(precision)] = self._layers(dict.fromkeys(own, precision))
+                layers[everywhere(precision)] = self._layers({group.name: precision for group in saving})
             except Exception as error:  # noqa: BLE001 - kernels fail in many ways; then groups are added up
                 release(self.loaded.device)
                 note = reason("plan-parts-alone", precision=precision, error=first_line(error))
                 self.keep({"workload": workload.key, "note": note})
             else:
-                families = Counter(group.family for group in priced)
+                families = Counter(group.family for group in saving)
                 self.keep({"workload": workload.key, "everywhere": {"precision": precision, "families": families}})
         if layers:
             self.replays.apply(WHOLE, made(workload, self.context), workload.key, layers)

@@ -36,7 +36,7 @@ from energyscope.stages.session import Session
 from energyscope.workloads import Workload
 
 PRICING, LEVERS = "plan: prices", "plan: levers"
-LABELS = {PRICES: PRICING, WHOLE: "plan: each precision everywhere", VERIFY: "plan: verification"}
+LABELS = {PRICES: PRICING, WHOLE: "plan: each precision where it saves", VERIFY: "plan: verification"}
 VERIFY_PASSES = 7
 
 Keep = Callable[[Mapping[str, Any]], None]

@@ -146,7 +146,7 @@ def captures_of(
     if execution == "eager":
         return capture(tree, inputs, ActivationStore(budget)), []
     try:
-        return capture_in_graph(tree, inputs, loaded.device, ActivationStore(budget)), []
+        return capture_in_graph(tree, inputs, loaded.device, ActivationStore(budget))
     except NotCapturableError as error:
         why = reason("not-capturable", error=error)
     except torch.OutOfMemoryError:  # a graph holds all inputs at once, on the device; the store need not

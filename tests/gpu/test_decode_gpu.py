@@ -57,7 +57,7 @@ def test_components_are_given_the_same_in_a_graph(loaded, kind):
     tree = component_tree(loaded.model, loaded.adapter, "fine", kv_cache=True)
     inputs = without_full_mask(step.inputs)
     eager = capture(tree, inputs)
-    graph = capture_in_graph(tree, inputs, loaded.device, ActivationStore())
+    graph, _ = capture_in_graph(tree, inputs, loaded.device, ActivationStore())
     assert eager.keys() == graph.keys()
     for name, one in eager.items():
         if isinstance(one.output, torch.Tensor):

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import pytest
 import tiny_models
+from reading_models import bart, gpt_oss
 
 torch = pytest.importorskip("torch")
 
@@ -71,7 +72,7 @@ def random_weights(family):
 def test_components_in_graphs_give_what_they_gave_in_the_model(name):
     """GIVEN inputs captured in a graph WHEN each component runs in one THEN it gives what it gave in the model."""
     tree, inputs = bundled() if name == "tiny-gpt2" else random_weights(name)
-    captures = capture_in_graph(tree, without_full_mask(inputs), DEVICE, ActivationStore())
+    captures, _ = capture_in_graph(tree, without_full_mask(inputs), DEVICE, ActivationStore())
     with torch.inference_mode():
         for component in tree.components[1:]:
             one, outputs = captures[component.name], []
@@ -88,10 +89,25 @@ def test_components_in_graphs_give_what_they_gave_in_the_model(name):
 def test_the_graphs_values_are_those_of_eager_execution():
     """GIVEN the same inputs THEN the model's logits in a graph are the eager ones to float32's precision."""
     tree, inputs = bundled()
-    captures = capture_in_graph(tree, without_full_mask(inputs), DEVICE, ActivationStore())
+    captures, _ = capture_in_graph(tree, without_full_mask(inputs), DEVICE, ActivationStore())
     with torch.inference_mode():
         eager = tree.root.module(**captures["model"].kwargs).logits
     torch.testing.assert_close(captures["model"].output.logits, eager, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("make", "reads"), [(bart, 2), (gpt_oss, 0)])
+def test_models_that_read_the_device_are_held_in_a_graph(make, reads):
+    """GIVEN a look for overflows, or a mask of constants THEN the graph gives what eager execution gives."""
+    torch.manual_seed(0)
+    model, ids = make().eval().to(DEVICE), torch.arange(TOKENS, device=DEVICE)[None]
+    outputs = []
+    with torch.inference_mode():
+        eager = model(input_ids=ids).logits.clone()
+        graph = GraphRound([lambda: outputs.append(model(input_ids=ids).logits)], DEVICE, unrolled=False)
+        graph.launch()
+        torch.cuda.synchronize(DEVICE)
+    assert graph.reads >= reads
+    torch.testing.assert_close(outputs[-1], eager, rtol=1e-2, atol=1e-3)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
@@ -99,7 +115,7 @@ def test_a_prompt_has_no_more_of_a_mask_in_a_graph_than_outside(family):
     """GIVEN a prompt without padding THEN attention is given none in a graph, so that the same kernels run."""
     tree, inputs = random_weights(family)
     outside = capture(tree, inputs, ActivationStore())
-    inside = capture_in_graph(tree, inputs, DEVICE, ActivationStore())
+    inside, _ = capture_in_graph(tree, inputs, DEVICE, ActivationStore())
     attentions = [one.name for one in tree if one.kind == "attention"]
     assert attentions
     assert {outside[name].kwargs.get("attention_mask") for name in attentions} == {None}

@@ -21,7 +21,7 @@ class StandInGraph:
         for _ in range(3):  # two to warm up, one to capture
             for call in round_:
                 call()
-        self.launched = 0
+        self.launched = self.reads = 0
         StandInGraph.last = self
 
     def launch(self):
@@ -38,7 +38,7 @@ def graph(monkeypatch):
 def test_the_captured_pass_counts_and_not_the_warm_up(graph):
     """GIVEN three passes, two of them to warm up, THEN each component was called once, with one pass's inputs."""
     tree = tree_of("gpt2")
-    captures = capture_in_graph(tree, inputs(), CPU, ActivationStore())
+    captures, _ = capture_in_graph(tree, inputs(), CPU, ActivationStore())
     expected = capture(tree, inputs())
     assert set(captures) == set(expected)
     assert {recorded.calls for recorded in captures.values()} == {1}
@@ -63,7 +63,7 @@ def test_inputs_are_kept_outside_of_the_graphs_memory(graph):
             kept.append(super().keep(value))
             return kept[-1]
 
-    captures = capture_in_graph(tree_of("gpt2", "coarse"), inputs(), CPU, Noting())
+    captures, _ = capture_in_graph(tree_of("gpt2", "coarse"), inputs(), CPU, Noting())
     assert all(any(recorded.args is value for value in kept) for recorded in captures.values())
     assert all(any(recorded.output is value for value in kept) for recorded in captures.values())
 

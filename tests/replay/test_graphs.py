@@ -8,8 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from energyscope.replay import graphs
+from energyscope.replay.device_reads import DeviceReads
 from energyscope.replay.graphs import MAXIMUM_CALLS, WARM_UP_ROUNDS, GraphRound, NotCapturableError
 
 DEVICE = torch.device("cuda")
@@ -161,6 +163,35 @@ def test_what_waits_for_the_device_cannot_be_captured(cuda):
     assert cuda.graphs[0].ended
     assert cuda.stream is None
     assert GraphRound([cuda.work(1e-4)], DEVICE).calls > 1
+
+
+class WaitsForNoDevice(TorchFunctionMode):
+    """Refuses reads of values in a capture, as CUDA does."""
+
+    def __init__(self, cuda):
+        super().__init__()
+        self.cuda = cuda
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.item and self.cuda.capturing:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return func(*args, **(kwargs or {}))
+
+
+def test_values_that_no_capture_can_wait_for_are_read_before_it(cuda, monkeypatch):
+    """GIVEN a call that goes on by a value of the device THEN the graph holds what it did before the capture."""
+    monkeypatch.setattr(graphs, "DeviceReads", lambda device: DeviceReads(torch.device("cpu")))
+    work, value = cuda.work(1e-4), torch.tensor(1.0)
+
+    def decides():
+        if value.item() > 0:
+            work()
+
+    with WaitsForNoDevice(cuda):
+        graph = GraphRound([decides], DEVICE, unrolled=False)
+    assert graph.reads == 1
+    assert cuda.graphs[-1].held == [1e-4]
+    assert GraphRound([cuda.work(1e-4)], DEVICE).reads == 0
 
 
 def test_the_first_error_is_told_and_not_that_of_ending(cuda):
