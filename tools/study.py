@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from studies import clear, machines, repeatability, t4
+from studies import clear, clear_models, machines, repeatability, t4
 from studies.common import REPORTS
 
 from energyscope.reporting.print.drawing import draw
@@ -31,11 +31,15 @@ TABLES: Mapping[str, Callable[[], Table | str]] = {
     "spread": clear.spread,
     "per FLOP": clear.per_flop,
     "norms": clear.norms,
+    "CLEAR claims": clear_models.claims,
+    "CLEAR models": clear_models.models,
+    "CLEAR lengths": clear_models.lengths,
+    "CLEAR others": clear_models.others,
     "machines": machines.machines,
     "repeatability": repeatability.repeatability,
     "sums": repeatability.sums,
 }
-FOLDERS = (".", "published-study", "clear-study-h200", "scaling-h200", "repeatability-h200")
+FOLDERS = (".", "published-study", "clear-study-h200", "clear-models-h100", "scaling-h200", "repeatability-h200")
 PAGES = [REPORTS / folder / "README.md" for folder in FOLDERS]
 _PLACE = re.compile(r"(<!-- study: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
