@@ -10,8 +10,8 @@ import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
 COLUMNS = (
-    "component", "kind", "level", "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "time_us", "executed_flops",
-    "spread_between_passes", "quality", "reasons",
+    "component", "kind", "level", "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "time_us",
+    "executed_flops", "spread_between_passes", "quality", "reasons",
 )  # fmt: skip
 
 
