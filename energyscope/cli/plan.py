@@ -33,9 +33,8 @@ def _settings(model: str, values: Mapping[str, Any], given: Collection[str]) -> 
     from energyscope.runs.schema import RUN_FILE
     from energyscope.runs.store import read_document
 
-    places = [Path(model), values["root"] / model]
-    path = next((place for place in places if (place / RUN_FILE).is_file()), None)
-    if path is None or named_model(model):
+    path = Path(model) if Path(model).exists() else values["root"] / model  # a folder here is not a run's name
+    if not (path / RUN_FILE).is_file() or named_model(model):
         return RunSettings.of(model, **values, stages=("plan", "report"))
     recorded = read_document(path).get("settings") or {}
     known = settings_of(RunSettings)

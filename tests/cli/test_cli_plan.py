@@ -54,6 +54,15 @@ def test_a_model_is_a_model_whatever_runs_are_called(values):
     assert (settings.model, settings.precision) == ("tiny-llama", "auto")
 
 
+def test_a_folder_here_is_meant_before_a_run(values, tmp_path, monkeypatch):
+    """GIVEN a model's folder and a run of the same name THEN the folder is planned."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    build_plan(values["root"] / "mine")
+    for name in ("./mine", "mine"):
+        assert _settings(name, values, []).model == name
+
+
 def test_a_budget_that_does_not_hold_is_a_failure(tmp_path, monkeypatch):
     """GIVEN a plan over its budget on the second half THEN one line with what to do, after the answer."""
     from energyscope.cli import plan as module
