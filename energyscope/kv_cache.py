@@ -8,7 +8,8 @@ library's own code, and then is as it was:
     step 2:  [k0 k1 ... kN] + k   -> the same again
 
 No kernel is added and nothing has to be restored: a dynamic cache gets back its references, and a static one's
-counter stays, while additions go to a copy of it.
+counter stays, while additions go to a copy of it. A static window that is full moves all its keys up by one at
+every step: they are written to a copy of it, which attention then reads.
 """
 
 from __future__ import annotations
@@ -43,10 +44,15 @@ def hold(cache: Cache) -> Cache:
         ModelError: it has layers of a kind that cannot be held.
 
     """
-    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, StaticLayer
+    from transformers.cache_utils import (
+        DynamicLayer,
+        DynamicSlidingWindowLayer,
+        StaticLayer,
+        StaticSlidingWindowLayer,
+    )
 
     for layer in cache.layers:
-        if type(layer) not in {DynamicLayer, DynamicSlidingWindowLayer, StaticLayer}:
+        if type(layer) not in {DynamicLayer, DynamicSlidingWindowLayer, StaticLayer, StaticSlidingWindowLayer}:
             raise ModelError(
                 f"this model's KV cache has a {type(layer).__name__}, which replay cannot hold: "
                 "use another --kv-cache, or --phase prefill without a cache"
@@ -54,11 +60,33 @@ def hold(cache: Cache) -> Cache:
     for layer in cache.layers:
         if isinstance(layer, StaticLayer) and layer.is_initialized:
             length = layer.cumulative_length
-            tokens = length if int(length) else 0  # an empty cache says 0 before it has any memory
             layer.cumulative_length = _HeldCounter(length)
-            layer.get_seq_length = lambda tokens=tokens: tokens
+            if isinstance(layer, StaticSlidingWindowLayer):  # which counts its tokens on the host, too
+                _hold_window(layer)
+            else:
+                tokens = length if int(length) else 0  # an empty cache says 0 before it has any memory
+                layer.get_seq_length = lambda tokens=tokens: tokens
         _restore_attributes(layer)
     return cache
+
+
+def _hold_window(layer: Any) -> None:
+    """Let the updates of a window that is full write to a copy of it."""
+    if layer.get_seq_length() < layer.max_cache_len:
+        return
+    update = layer.update
+    layer.moved = layer.keys.clone(), layer.values.clone()
+
+    def moving(*args: Any, **kwargs: Any) -> Any:
+        own = layer.keys, layer.values
+        layer.keys, layer.values = map(_HeldStates, own, layer.moved)
+        try:
+            states = update(*args, **kwargs)
+        finally:
+            layer.keys, layer.values = own
+        return tuple(item.moved if isinstance(item, _HeldStates) else item for item in states)
+
+    layer.update = moving
 
 
 def _restore_attributes(layer: Any) -> None:
@@ -89,6 +117,23 @@ class _HeldCounter:
         return self._copy.add_(number)
 
 
+class _HeldStates:
+    """Keys or values that are read as they are; what is written to them goes to ``moved``."""
+
+    def __init__(self, own: torch.Tensor, moved: torch.Tensor) -> None:
+        self._own = own
+        self.moved = moved
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        return self._own[index]
+
+    def roll(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return self._own.roll(*args, **kwargs)
+
+    def copy_(self, states: torch.Tensor) -> torch.Tensor:
+        return self.moved.copy_(states)
+
+
 def caches_in(value: Any) -> Iterator[Any]:
     """Yield the KV caches in nested tuples, lists and dictionaries."""
     if isinstance(value, Mapping | list | tuple):
@@ -107,8 +152,11 @@ def is_cache(value: Any) -> bool:
 
 
 def cache_storages(value: Any) -> set[int]:
-    """Return the addresses of the memory that the caches in nested values keep their keys and values in."""
-    return {_address(tensor) for _, tensor in _kept_tensors(value) if tensor.numel()}
+    """Return the addresses of the memory in which attention finds keys and values of caches in nested values."""
+    layers = [layer for cache in caches_in(value) for layer in cache.layers]
+    moved = [tensor for layer in layers for tensor in getattr(layer, "moved", ())]
+    kept = [tensor for _, tensor in _kept_tensors(value)]
+    return {_address(tensor) for tensor in [*kept, *moved] if tensor.numel()}
 
 
 def _kept_tensors(value: Any) -> Iterator[tuple[int, torch.Tensor]]:

@@ -12,10 +12,10 @@ def bart():
     return BartForConditionalGeneration(config).half()
 
 
-def gpt_oss():
-    """Return a model whose attention is given a mask that is made of constants."""
+def gpt_oss(**changes):
+    """Return a model whose attention is given a mask that is made of constants; its first layer has a window."""
     config = AutoConfig.for_model(
         "gpt_oss", vocab_size=64, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=1, head_dim=16, num_local_experts=4, num_experts_per_tok=2,
+        num_key_value_heads=1, head_dim=16, num_local_experts=4, num_experts_per_tok=2, **changes,
     )  # fmt: skip
     return GptOssForCausalLM(config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from reading_models import gpt_oss
 
 from energyscope.errors import ModelError
 from energyscope.kv_cache import CACHE_KINDS, cache_bytes, cache_storages, caches_in, hold, is_cache, new_cache
@@ -30,6 +31,13 @@ def filled(model, ids, kind):
     return hold(cache)
 
 
+def operations(model, ids, cache):
+    """Return the names of the operations of a step, sorted."""
+    with torch.no_grad(), torch.profiler.profile() as profiler:
+        model(input_ids=ids[:, -1:], past_key_values=cache, use_cache=True)
+    return sorted(event.name for event in profiler.events() if event.name.startswith("aten::"))
+
+
 @pytest.mark.parametrize("kind", CACHE_KINDS)
 def test_every_step_on_a_held_cache_is_the_same(model, ids, kind):
     """Step after step the logits are those of the whole sequence, and the cache keeps its length and its bytes."""
@@ -47,18 +55,12 @@ def test_every_step_on_a_held_cache_is_the_same(model, ids, kind):
 @pytest.mark.parametrize("kind", CACHE_KINDS)
 def test_a_held_step_runs_the_operations_of_an_ordinary_one(model, ids, kind):
     """Holding adds no operation and leaves none out: what is measured is what a generation does."""
-
-    def operations(cache):
-        with torch.no_grad(), torch.profiler.profile() as profiler:
-            model(input_ids=ids[:, -1:], past_key_values=cache, use_cache=True)
-        return sorted(event.name for event in profiler.events() if event.name.startswith("aten::"))
-
     free = new_cache(model, kind, positions=CONTEXT + 1)
     with torch.no_grad():
         model(input_ids=ids[:, :-1], past_key_values=free, use_cache=True)
     held = filled(model, ids, kind)
-    operations(held)  # the first pass of a profiler sets it up
-    assert operations(held) == operations(free)
+    operations(model, ids, held)  # the first pass of a profiler sets it up
+    assert operations(model, ids, held) == operations(model, ids, free)
 
 
 def test_an_empty_dynamic_cache_stays_empty(model, ids):
@@ -79,12 +81,57 @@ def test_a_held_step_can_follow_in_inference_mode(model, ids):
         model(input_ids=ids[:, -1:], past_key_values=cache, use_cache=True)
 
 
-def test_layers_that_roll_in_place_are_refused(model):
-    """A static sliding window moves its memory at every update: it cannot be held, and says what to do."""
-    from transformers.cache_utils import StaticSlidingWindowLayer
+@pytest.fixture(params=[4, CONTEXT, CONTEXT + 1, 64], ids=["full", "just full", "one left", "wide"])
+def sliding(request):
+    """Return a model whose first layer attends to a window, and the ids of a step after the context."""
+    torch.manual_seed(0)
+    model = gpt_oss(sliding_window=request.param).eval()
+    return model, torch.randint(5, 60, (BATCH, CONTEXT + 1), generator=torch.Generator().manual_seed(0))
+
+
+def test_a_held_window_stays_as_it_is(sliding):
+    """GIVEN a static window, full or not THEN steps are those of the whole sequence, and keys stay in place."""
+    model, ids = sliding
+    cache = filled(model, ids, "static")
+    window = cache.layers[0]
+    assert type(window).__name__ == "StaticSlidingWindowLayer"
+    kept = window.keys[:, :, :CONTEXT].clone()
+    with torch.no_grad():
+        whole = model(input_ids=ids, use_cache=False).logits[:, -1]
+        for _ in range(3):
+            step = model(input_ids=ids[:, -1:], past_key_values=cache, use_cache=True).logits[:, -1]
+            torch.testing.assert_close(step, whole, atol=1e-4, rtol=1e-4)
+    assert torch.equal(window.keys[:, :, :CONTEXT], kept)
+    assert window.get_seq_length() == CONTEXT
+
+
+def test_attention_finds_a_held_windows_keys_in_the_cache(sliding):
+    """GIVEN a window that is full THEN what attention reads counts as the cache's memory, once."""
+    model, ids = sliding
+    cache = filled(model, ids, "static")
+    before, new = cache_bytes([cache]), torch.zeros_like(cache.layers[0].keys[:, :, :1])
+    keys, values = cache.update(new, new, 0)
+    assert {keys.untyped_storage().data_ptr(), values.untyped_storage().data_ptr()} <= cache_storages(cache)
+    assert cache_bytes([cache]) == before
+
+
+def test_a_held_window_runs_the_operations_of_an_ordinary_one(sliding):
+    """GIVEN a static window, full or not THEN holding adds no operation and leaves none out."""
+    model, ids = sliding
+    free = new_cache(model, "static", positions=CONTEXT + 1)
+    with torch.no_grad():
+        model(input_ids=ids[:, :-1], past_key_values=free, use_cache=True)
+    held = filled(model, ids, "static")
+    operations(model, ids, held)
+    assert operations(model, ids, held) == operations(model, ids, free)
+
+
+def test_states_that_cannot_be_held_are_refused(model):
+    """GIVEN a layer of another kind THEN its name is said, and what to do."""
+    from transformers.cache_utils import LinearAttentionLayer
 
     cache = new_cache(model, "static", positions=4)
-    cache.layers[0] = StaticSlidingWindowLayer(max_cache_len=4, sliding_window=2)
+    cache.layers[0] = LinearAttentionLayer()
     with pytest.raises(ModelError, match="--kv-cache"):
         hold(cache)
 

@@ -1,6 +1,7 @@
-"""Functions that do a mixer's work: its convolution over positions and its scan are no modules.
+"""Functions that do a module's work: an attention's core, a mixer's convolution over positions and its scan.
 
-In transformers they are functions of the file of the model, so that kernels can take their places.
+In transformers they are functions of the file of the model, so that kernels can take their places; the attention
+core is PyTorch's where the model's attention is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from collections.abc import Iterator
 
 from torch import nn
 
+from energyscope.adapters import SDPA
+
+EAGER = "eager_attention_forward"  # of each file: attention as plain products
 # the functions of a pass over many positions; others (update, recurrent) take one step, or fuse the two
 _KINDS = {"mixer.convolution": r"conv1d_fn$", "mixer.scan": r"_scan(_fn)?$|chunk\w*_rule$"}
 
@@ -28,6 +32,14 @@ def mixer_functions(module: nn.Module) -> dict[str, str]:
             if re.search(pattern, name):
                 found.setdefault(kind, f"{owner.__name__}.{name}")
     return found
+
+
+def attention_core(module: nn.Module, implementation: str | None) -> str | None:
+    """Return the function that an attention's core is in an implementation; None where no function is known."""
+    owner = type(module).__module__
+    if implementation == "eager" and EAGER in set(_names(type(module))):
+        return f"{owner}.{EAGER}"
+    return SDPA if implementation == "sdpa" else None
 
 
 def _names(kind: type) -> Iterator[str]:

@@ -20,9 +20,9 @@ from typing import Any
 
 from torch import nn
 
-from energyscope.adapters import CACHE_UPDATE, SDPA, Part
+from energyscope.adapters import CACHE_UPDATE, Part
 from energyscope.auto import patterns
-from energyscope.auto.kernels import mixer_functions
+from energyscope.auto.kernels import attention_core, mixer_functions
 from energyscope.auto.patterns import (
     ATTENTION,
     CONVOLUTION,
@@ -95,6 +95,7 @@ class _Finder:
         self.matches: dict[str, _Match] = {}
         self.kinds: dict[str, list[str]] = {}  # of each path, in any layer
         self.functions: dict[str, dict[str, str]] = {}  # of each mixer's path, by kind
+        self.cores: dict[str, str] = {}  # of each attention's path
 
     def findings(self) -> list[Finding]:
         self._walk(self.model, "", OUTSIDE)
@@ -111,8 +112,8 @@ class _Finder:
         for kind, function in self.functions.get(part.path, {}).items():
             calls = f"calls {function.rpartition('.')[2]}"
             yield Finding(Part(kind, part.path, "fine", optional=True, function=function), calls)
-        if part.kind in _CORES and getattr(self.model, "_supports_sdpa", False):
-            for kind, function in (("attention.cache", CACHE_UPDATE), (_CORES[part.kind], SDPA)):
+        if part.kind in _CORES and (core := self.cores.get(part.path)):
+            for kind, function in (("attention.cache", CACHE_UPDATE), (_CORES[part.kind], core)):
                 calls = f"calls {function.rpartition('.')[2]}"
                 yield Finding(Part(kind, part.path, "fine", optional=True, function=function), calls)
 
@@ -128,11 +129,19 @@ class _Finder:
             elif match := self._match(child, below, module, place):
                 if match.kind == "mixer":
                     self.functions.setdefault(below, {}).update(mixer_functions(child))
+                if match.kind in _CORES and (core := attention_core(child, self._implementation(child))):
+                    self.cores[below] = core
                 if match.kind not in {TRANSPARENT, UNDECLARED} and match.kind not in self.functions.get(path, {}):
                     self._remember(below, match)
                 by_function = match.below == CONVOLUTION and "mixer.convolution" in mixer_functions(child)
                 if match.below is not None and not by_function:
                     self._walk(child, below, match.below)
+
+    def _implementation(self, module: nn.Module) -> str | None:
+        """Return what computes the attention of a module: ``sdpa``, ``eager``, ..."""
+        config = getattr(module, "config", None) or self.model.config
+        implementation: str | None = getattr(config, "_attn_implementation", None)
+        return implementation
 
     def _walk_layers(self, stack: nn.Module, path: str) -> None:
         layer, layers = f"{path}.{{layer}}", list(stack.children())

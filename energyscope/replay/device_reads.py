@@ -87,10 +87,12 @@ class _Intercepted(TorchFunctionMode):
             line = frame.f_back.f_code.co_filename, frame.f_back.f_lineno
             return self._read(line, lambda: func(*args, **named))
         if func is torch.tensor and self._is_constant(args, named):
-            return torch.full((), args[0], **named)
+            one = isinstance(args[0], list)
+            return torch.full((1,) if one else (), args[0][0] if one else args[0], **named)
         return func(*args, **named)
 
     def _is_constant(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
         device = named.get("device")
         there = device is not None and torch.device(device).type == self._type
-        return there and isinstance(args[0], bool | int | float) and named.keys() <= {"dtype", "device"}
+        number = args[0][0] if isinstance(args[0], list) and len(args[0]) == 1 else args[0]
+        return there and isinstance(number, bool | int | float) and named.keys() <= {"dtype", "device"}

@@ -65,10 +65,13 @@ def test_a_layer_that_is_called_often_is_one_component() -> None:
 
 
 def test_functions_that_nothing_calls_are_left_out() -> None:
-    """GIVEN attention that is not SDPA THEN there is no attention core; the update of the KV cache stays."""
-    kinds = {part.kind for part in structure_map(config("mistral", attn_implementation="eager")).adapter.parts}
-    assert "attention.core" not in kinds
-    assert "attention.cache" in kinds
+    """GIVEN an encoder THEN no KV cache is updated; GIVEN attention as plain products, that is the only core."""
+    kinds = {part.kind for part in structure_map(config("roberta")).adapter.parts}
+    assert "attention.core" in kinds
+    assert "attention.cache" not in kinds
+    parts = structure_map(config("mistral", attn_implementation="eager")).adapter.parts
+    functions = {part.kind: str(part.function).rpartition(".")[2] for part in parts if part.function}
+    assert functions == {"attention.core": "eager_attention_forward", "attention.cache": "update"}
 
 
 def test_parts_that_are_not_called_are_left_out_and_named() -> None:

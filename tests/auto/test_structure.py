@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from auto_models import FAMILIES, OTHER_TASKS, relative, structure, tree
+from auto_models import FAMILIES, OTHER_TASKS, config, relative, structure, tree
 from conformance import names_used_twice, nested_siblings, parameters_without_component, unlike_the_model
 from torch import nn
+from transformers import AutoModelForCausalLM
 
 from energyscope.adapter_registry import load_adapter
+from energyscope.adapters import SDPA
 from energyscope.auto.structure import find_parts
 from energyscope.auto.tasks import CLASSIFICATION, NEXT_TOKEN
 from energyscope.errors import ModelError
@@ -137,6 +139,18 @@ def test_a_mixers_convolution_and_scan_are_its_functions() -> None:
     found = {part.kind: part for part in structure("mamba").adapter.parts if part.function}
     assert str(found["mixer.convolution"].function).endswith("modeling_mamba.causal_conv1d_fn")
     assert str(found["mixer.scan"].function).endswith("modeling_mamba.mamba_selective_scan")
+
+
+@pytest.mark.parametrize(
+    ("implementation", "core"),
+    [("sdpa", SDPA), ("eager", "transformers.models.llama.modeling_llama.eager_attention_forward")],
+)
+def test_the_attention_core_is_what_the_model_calls(implementation: str, core: str) -> None:
+    """GIVEN attention by PyTorch's function or as plain products THEN that is its core."""
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config("llama"), attn_implementation=implementation)
+    _, findings = find_parts(model)
+    assert [one.part.function for one in findings if one.part.kind == "attention.core"] == [core]
 
 
 def test_a_path_with_several_kinds_of_blocks_is_a_mixer() -> None:
