@@ -1,8 +1,7 @@
 """Plan: which linears at which precision save the most inside a budget for the predictions; applied and verified.
 
 prices        a group of each family at each precision, and the whole model, in shuffled passes
-where it saves  each precision in the whole model, in all groups that it saves something in: together they may
-              cost otherwise
+in the model  each precision in all groups that it saves something in: together they may cost otherwise
 sensitivity   each group by itself at each precision that saves something, on the first half of the data
 whole choices every precision everywhere, rules of thumb and random mixtures, on the same half
 choice        the cheapest within the budget; tried as a whole and corrected until it does what it should
