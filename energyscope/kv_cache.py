@@ -71,17 +71,17 @@ def hold(cache: Cache) -> Cache:
 
 
 def _hold_window(layer: Any) -> None:
-    """Let the updates of a window that is full write to a copy of it."""
-    if layer.get_seq_length() < layer.max_cache_len:
-        return
+    """Let the updates that fill a window, or come to a full one, write to a copy of it."""
     update = layer.update
     layer.moved = layer.keys.clone(), layer.values.clone()
 
-    def moving(*args: Any, **kwargs: Any) -> Any:
+    def moving(keys: torch.Tensor, values: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if layer.get_seq_length() + keys.shape[-2] <= layer.max_cache_len:
+            return update(keys, values, *args, **kwargs)
         own = layer.keys, layer.values
         layer.keys, layer.values = map(_HeldStates, own, layer.moved)
         try:
-            states = update(*args, **kwargs)
+            states = update(keys, values, *args, **kwargs)
         finally:
             layer.keys, layer.values = own
         return tuple(item.moved if isinstance(item, _HeldStates) else item for item in states)

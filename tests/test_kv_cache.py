@@ -105,6 +105,22 @@ def test_a_held_window_stays_as_it_is(sliding):
     assert window.get_seq_length() == CONTEXT
 
 
+@pytest.mark.parametrize("rows", [4, 6])
+def test_several_rows_at_once_leave_a_held_window_as_it_is(sliding, rows):
+    """GIVEN a step of several tokens, which may fill the window THEN it is repeated, and the cache stays."""
+    model, ids = sliding
+    cache, cached = new_cache(model, "static", positions=CONTEXT + 1), CONTEXT + 1 - rows
+    with torch.no_grad():
+        model(input_ids=ids[:, :cached], past_key_values=cache, use_cache=True)
+        hold(cache)
+        kept = cache.layers[0].keys[:, :, :cached].clone()
+        whole = model(input_ids=ids, use_cache=False).logits[:, -rows:]
+        for _ in range(3):
+            step = model(input_ids=ids[:, cached:], past_key_values=cache, use_cache=True).logits
+            torch.testing.assert_close(step, whole, atol=1e-4, rtol=1e-4)
+    assert torch.equal(cache.layers[0].keys[:, :, :cached], kept)
+
+
 def test_attention_finds_a_held_windows_keys_in_the_cache(sliding):
     """GIVEN a window that is full THEN what attention reads counts as the cache's memory, once."""
     model, ids = sliding

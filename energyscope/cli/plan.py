@@ -33,7 +33,7 @@ def _settings(model: str, values: Mapping[str, Any], given: Collection[str]) -> 
     from energyscope.runs.schema import RUN_FILE
     from energyscope.runs.store import read_document
 
-    path = Path(model) if Path(model).exists() else values["root"] / model  # a folder here is not a run's name
+    path = Path(model) if Path(model).is_dir() else values["root"] / model  # a folder here is not a run's name
     if not (path / RUN_FILE).is_file() or named_model(model):
         return RunSettings.of(model, **values, stages=("plan", "report"))
     recorded = read_document(path).get("settings") or {}

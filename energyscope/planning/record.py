@@ -143,6 +143,15 @@ class PlanRecord:
         """Return by how much less a group costs at a precision than at its own; None where that is not known."""
         return minus(self.cost(group, self.own, objective), self.cost(group, precision, objective))
 
+    def eight(self, objective: str) -> str | None:
+        """Return the precision of 8 bits that saves the most together; None where none has a price."""
+        savings = {
+            name: [one for group in self.groups if (one := self.saving(group, name, objective)) is not None]
+            for name in self.precisions[1:]
+            if BITS[name] == 8
+        }
+        return max((name for name in savings if savings[name]), key=lambda name: sum(savings[name]), default=None)
+
     @property
     def priced(self) -> npt.NDArray[np.bool_]:
         """Tell of each group (groups, precisions) at which precisions it has a price beside its own."""
@@ -276,22 +285,15 @@ class PlanRecord:
 def to_judge(records: Sequence[PlanRecord], objective: str) -> list[tuple[LinearGroup, str]]:
     """Return the groups and precisions whose harm has to be known, of one plan at its workloads.
 
-    What saves nothing at any of them is never chosen, whatever it does. The 8 bits that save most at the first are
-    judged all the same: rules of thumb, with which the plan is compared, are about them.
+    What saves nothing at any of them is never chosen, whatever it does. The 8 bits of the rules of thumb, with
+    which the plan is compared, are judged all the same.
     """
-    groups, names = records[0].groups, records[0].precisions[1:]
-
-    def savings(group: LinearGroup, name: str) -> list[float | None]:
-        return [record.saving(group, name, objective) for record in records]
-
-    def saved(name: str) -> float:
-        return sum(savings(group, name)[0] or 0.0 for group in groups)
-
-    eight = max((name for name in names if BITS[name] == 8), key=saved, default=None)
+    first = records[0]
+    eight = first.eight(objective)
     return [
         (group, name)
-        for group in groups
-        for name in names
-        if (known := [saving for saving in savings(group, name) if saving is not None])
+        for group in first.groups
+        for name in first.precisions[1:]
+        if (known := [one for record in records if (one := record.saving(group, name, objective)) is not None])
         and (max(known) > 0 or name == eight)
     ]

@@ -27,9 +27,10 @@ def rules(
     precisions: Sequence[str],
     groups: Sequence[LinearGroup],
     priced: npt.NDArray[np.bool_],
+    eight_bits: str | None,
 ) -> Iterator[tuple[str, Choice]]:
-    """Yield each precision everywhere, in 8 bits the MLP and the quadrant of high energy and low impact, and
-    random choices, with their names.
+    """Yield each precision everywhere, in one of 8 bits the MLP and the quadrant of high energy and low impact,
+    and random choices, with their names.
 
     A precision is everywhere where it is ``priced`` (groups, precisions); the others choose as the plan may.
     """
@@ -38,8 +39,7 @@ def rules(
         if choice.any():
             yield everywhere(precision), choice
     drawn = np.random.default_rng(problem.seed)
-    eights = (problem.possible(option) for option, name in enumerate(precisions) if option and BITS[name] == 8)
-    eight = min((choice for choice in eights if choice.any()), key=problem.cost, default=problem.own)
+    eight = problem.own if eight_bits is None else problem.possible(precisions.index(eight_bits))
     is_mlp = np.array([group.kind.startswith("mlp") for group in groups])
     among = quadrant(problem, eight)
     as_many = np.isin(np.arange(len(groups)), drawn.choice(np.flatnonzero(eight), among.sum(), replace=False))

@@ -4,11 +4,12 @@ Some models decide by a value on the device: BART in FP16 whether an activation 
 for it. So what each line reads is recorded in a pass before the capture, on the same inputs, and repeated in it:
 the graph then holds all the work of the model, without the wait. A constant that is made of a Python number, as
 for the mask of eager attention, would be copied from the host's memory, which a capture forbids too: it is filled
-in on the device.
+in on the device. What is read otherwise (``.cpu()``, ``torch.equal``, shapes that depend on values) stays refused.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping
@@ -45,7 +46,7 @@ class DeviceReads:
 
         def record(line: Line, read: Callable[[], Any]) -> Any:
             value = read()
-            self._values.setdefault(line, []).append(value)
+            self._values.setdefault(line, []).append(copy.deepcopy(value))
             return value
 
         with _Intercepted(self._device, record):
@@ -57,7 +58,8 @@ class DeviceReads:
         cycles = {line: itertools.cycle(values) for line, values in self._values.items()}
 
         def repeat(line: Line, read: Callable[[], Any]) -> Any:
-            return next(cycles[line]) if line in cycles else read()
+            # copied: whoever gets a list may change it
+            return copy.deepcopy(next(cycles[line])) if line in cycles else read()
 
         with _Intercepted(self._device, repeat):
             yield
@@ -92,6 +94,8 @@ class _Intercepted(TorchFunctionMode):
         return func(*args, **named)
 
     def _is_constant(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+        if not args:
+            return False
         device = named.get("device")
         there = device is not None and torch.device(device).type == self._type
         number = args[0][0] if isinstance(args[0], list) and len(args[0]) == 1 else args[0]

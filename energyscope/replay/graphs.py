@@ -45,11 +45,15 @@ class GraphRound:
         self._stream = _side_stream(device)
         self._masks = MaskDecisions()
         self._reads: DeviceReads | None = None
-        try:
-            self._graph, self.empty = self._captured_once(round_)
-        except NotCapturableError:
+        captured = None
+        with contextlib.suppress(
+            NotCapturableError
+        ):  # whose frames hold memory: they are gone before the next try
+            captured = self._captured_once(round_)
+        if captured is None:
             self._reads = DeviceReads(device)
-            self._graph, self.empty = self._captured_once(round_)
+            captured = self._captured_once(round_)
+        self._graph, self.empty = captured
         self.calls = len(round_)
         if unrolled and not self.empty:
             self._unroll(round_)

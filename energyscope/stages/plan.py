@@ -240,7 +240,8 @@ class Planner:
     def _whole_choices(self, judge: Judge) -> None:
         """Measure choices that people make without a plan, by the first workload's prices, and random mixtures."""
         record = self.record()
-        for name, choice in rules(record.problem(), self.names, self.groups, record.priced):
+        eight = record.eight(self.settings.objective)
+        for name, choice in rules(record.problem(), self.names, self.groups, record.priced, eight):
             self._try(judge, name, choice)
 
     # --- choosing -------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def budget_of(part: str, settings: RunSettings) -> SamplingBudget:
         phases=2 if pricing else 1,  # brief: so many targets have their first windows only
         preheat_s=SamplingBudget.preheat_s if pricing else REWARM_S,
         settle_capped=not pricing,  # whole models in turn: each finds the clocks that the one before left
-        idle_each_pass=False,  # savings are of all joules: what is static among them does not matter
+        idle_each_pass=False,  # savings are of all joules first: idle power may be known less well
     )
 
 

@@ -11,7 +11,7 @@ from energyscope.replay.targets import Target
 
 PREHEAT_S = 5.0
 REWARM_S = 0.5
-IDLING_S = SETTLE_S + IDLE_S  # before each pass and after the last
+IDLING_S = SETTLE_S + IDLE_S  # before passes and after the last
 LEADS_S = (0.0, 0.3, 0.6, 1.0)  # for which a load may run before it counts
 SETTLED_S = 1.0  # at the end of a replay that shows which is needed
 SETTLING_REPLAYS = 3
@@ -34,9 +34,9 @@ class SamplingBudget:
     % half-width to ``target_interval``, within ``budget_s`` seconds a target (None: the meter's usual).
     ``window_s`` None takes the meter's own. ``preheat_s`` brings the board to its working temperature first. With
     ``settle_capped`` loads that the power limit slows run for the longest lead before they count. Idle power is
-    measured before each pass (``idle_each_pass``), or before the first and after the last alone. Where several
-    ``phases`` are profiled and nobody gave a budget, each is ``brief``: it has its first windows only, so that the
-    run ends in minutes.
+    measured before each pass (``idle_each_pass``), or before the first, halfway and at the end: three times, for
+    an interval. Where several ``phases`` are profiled and nobody gave a budget, each is ``brief``: it has its
+    first windows only, so that the run ends in minutes.
     """
 
     passes: int = 5
@@ -55,6 +55,10 @@ class SamplingBudget:
         """Return the most windows of one target; ``took_s`` is what one took, if that was longer than planned."""
         budget = self.budget_s or (MODELLED_BUDGET_S if modelled else MEASURED_BUDGET_S)
         return max(self.passes, int(budget / (max(self.window_for(meter_window_s), took_s) + OVERHEAD_S)))
+
+    def idles_before(self, number: int) -> bool:
+        """Tell whether idle power is measured before a pass."""
+        return self.idle_each_pass or number in {0, self.passes // 2}
 
     @property
     def brief(self) -> bool:
@@ -110,7 +114,7 @@ def replay_time(
         settling = SETTLING_REPLAYS * (
             sampling_budget.window_for(meter_window_s) + LEADS_S[-1] + SETTLED_S + between
         )
-        idles = passes if sampling_budget.idle_each_pass else 1
+        idles = passes if sampling_budget.idle_each_pass else 2
         idling = idles * REWARM_S + (idles + 1) * IDLING_S
         fixed = 0.0 if modelled else sampling_budget.preheat_s + settling + idling
         return fixed + windows * (sampling_budget.window_for(meter_window_s) + between)

@@ -2,7 +2,7 @@
 
 One pass, over the host's clock:
 
-    idle | model | shuffled targets: a replay window each ... | idle | model | ...
+    idle | model | shuffled targets: a replay window each ... | (idle) | model | ...
 
 The first passes visit every target. Then each target's own spread says how many windows it needs for its
 interval to be as narrow as was asked for, and further passes visit only those that lack some; a brief session has
@@ -99,7 +99,7 @@ class Session:
         self._redo(plan, anchor, steps)
 
     def _pass(self, number: int, anchor: Target, others: Sequence[Target], steps: _Steps) -> None:
-        if number == 0 or self.sampling_budget.idle_each_pass:
+        if self.sampling_budget.idles_before(number):
             self._idle(number)
             self._warm(anchor, REWARM_S)
         self._measure(anchor, number, steps)

@@ -65,6 +65,17 @@ def test_what_saves_nothing_is_not_judged():
     assert len(to_judge([record], "memory")) == 6 * 2
 
 
+def test_the_rules_eight_bits_have_a_price():
+    """GIVEN 8 bits that cost more everywhere, and others without a price THEN the priced ones are judged."""
+    prices_mj = {"mlp.up": (16.0, 17.0, 12.0), "mlp.down": (8.0, 9.0, 4.0)}
+    entries = made.priced(prices_mj=prices_mj)
+    header = made.header(precisions=["bf16", "int8", "fp8", "int4"])
+    assert PlanRecord([{"header": header}, *entries]).eight("energy") == "fp8"
+    judged = {name for _, name in to_judge([PlanRecord([{"header": header}, *entries])], "energy")}
+    assert judged == {"fp8", "int4"}
+    assert PlanRecord([{"header": made.header(precisions=["bf16", "int8"])}, *entries]).eight("energy") is None
+
+
 def test_harm_that_was_not_measured_is_not_expected():
     """GIVEN no harm of INT4 for one family THEN INT4 everywhere is expected to do nobody knows what."""
     entries = [

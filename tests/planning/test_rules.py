@@ -15,7 +15,7 @@ def choices(costs, harms):
     """Return the rules' choices by name, of a cost and a harm for each group; every precision costs the same."""
     table = np.repeat(np.array(costs, dtype=float)[:, None], 3, axis=1)
     harms = np.array(harms)[:, None, None] * np.array([0.0, 1.0, 2.0])[None, :, None] * np.ones(4)
-    return dict(rules(ChoiceProblem(table, harms, np.ones(4)), PRECISIONS, made.GROUPS, ~np.isnan(table)))
+    return dict(rules(ChoiceProblem(table, harms, np.ones(4)), PRECISIONS, made.GROUPS, ~np.isnan(table), "fp8"))
 
 
 def test_the_quadrant_holds_what_costs_much_and_matters_little():
@@ -37,5 +37,5 @@ def test_without_eight_bits_there_is_no_rule_for_them():
     """GIVEN no price at 8 bits THEN the rules that are for them say nothing."""
     table = np.array([[3.0, np.nan, 1.0]] * 6)
     problem = ChoiceProblem(table, np.zeros((6, 3, 4)), np.ones(4))
-    found = dict(rules(problem, PRECISIONS, made.GROUPS, ~np.isnan(table)))
+    found = dict(rules(problem, PRECISIONS, made.GROUPS, ~np.isnan(table), None))
     assert not {MLP_RULE, QUADRANT, AS_MANY} & set(found)

@@ -92,6 +92,22 @@ def test_constants_are_made_on_the_device(monkeypatch, value, dtype):
     assert torch.equal(made, expected)
 
 
+def test_a_list_that_is_changed_is_repeated_as_it_was():
+    """GIVEN a list of values that is changed afterwards THEN the next pass gets it as it was read."""
+    reads, seen = DeviceReads(CPU), []
+    for context in (reads.recorded, reads.repeated, reads.repeated):
+        with context():
+            seen.append(torch.tensor([1, 2]).tolist())
+            seen[-1].append(3)
+    assert seen == [[1, 2, 3]] * 3
+
+
+def test_data_that_are_named_are_made_as_ever():
+    """GIVEN a constant by name THEN PyTorch makes it."""
+    with DeviceReads(CPU).recorded():
+        assert torch.tensor(data=3, device=CPU).item() == 3
+
+
 @pytest.mark.parametrize(("make", "least"), [(bart, 2), (gpt_oss, 0)])
 def test_models_do_the_same_with_repeated_reads(make, least):
     """GIVEN a model that looks for overflows, and one with a mask of constants THEN outputs are the same."""
