@@ -94,7 +94,7 @@ def verified(name: str, energy_mj: float, per_token: float) -> list[dict[str, An
 
 def chosen(precisions: list[str], budget: str = "perplexity +0.5%") -> dict[str, Any]:
     limit = parse_budget(budget).limit(8.0)
-    return {"chosen": {"precisions": precisions, "expected": 3e-3, "bound": 3.1e-3, "limit": limit, "factor": 1.0}}
+    return {"chosen": {"precisions": precisions, "limit": limit, "factor": 1.0}}
 
 
 def plan_entries(

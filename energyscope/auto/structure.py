@@ -109,13 +109,14 @@ class _Finder:
     def _with_functions(self, part: Part, reason: str) -> Iterator[Finding]:
         """Yield a part; after an attention also the functions that transformers' attention interface calls."""
         yield Finding(part, reason)
-        for kind, function in self.functions.get(part.path, {}).items():
+        functions, core = dict(self.functions.get(part.path, {})), self.cores.get(part.path)
+        if part.kind in _CORES and (core or getattr(self.model, "_supports_sdpa", False)):
+            functions["attention.cache"] = CACHE_UPDATE
+        if part.kind in _CORES and core:  # which is a mixer where other layers have one at its path
+            functions[_CORES[part.kind]] = core
+        for kind, function in functions.items():
             calls = f"calls {function.rpartition('.')[2]}"
             yield Finding(Part(kind, part.path, "fine", optional=True, function=function), calls)
-        if part.kind in _CORES and (core := self.cores.get(part.path)):
-            for kind, function in (("attention.cache", CACHE_UPDATE), (_CORES[part.kind], core)):
-                calls = f"calls {function.rpartition('.')[2]}"
-                yield Finding(Part(kind, part.path, "fine", optional=True, function=function), calls)
 
     def _walk(self, module: nn.Module, path: str, place: str) -> None:
         for name, child in module.named_children():
@@ -139,7 +140,7 @@ class _Finder:
 
     def _implementation(self, module: nn.Module) -> str | None:
         """Return what computes the attention of a module: ``sdpa``, ``eager``, ..."""
-        config = getattr(module, "config", None) or self.model.config
+        config = getattr(module, "config", None) or getattr(self.model, "config", None)
         implementation: str | None = getattr(config, "_attn_implementation", None)
         return implementation
 

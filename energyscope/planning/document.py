@@ -30,14 +30,14 @@ Verdict = Literal["saves", "keep", "over budget", "not measured"]
 def best_within(record: PlanRecord, limit: float) -> NamedChoice | None:
     """Return the cheapest single precision within the limit with 95 % confidence; None where none saves."""
     singles = {everywhere(precision) for precision in record.precisions[1:]}
-    problem = record.problem()
+    own = record.cost_of(NamedChoice("", (record.own,) * len(record.groups), None))
     within = [
         tried
         for tried in record.tried
         if tried.name in singles and tried.harm is not None and upper(tried.harm, record) <= limit
-        if problem.cost(record.indices(tried)) < problem.cost(problem.own)
+        if record.cost_of(tried) < own
     ]
-    return min(within, key=lambda tried: problem.cost(record.indices(tried)), default=None)
+    return min(within, key=record.cost_of, default=None)
 
 
 def upper(harm: Harm, record: PlanRecord) -> float:
@@ -163,7 +163,7 @@ def _choice(record: PlanRecord, choice: NamedChoice, limit: float) -> dict[str, 
     quality, reasons = record.quality(choice.name, "time" if objective == "time" else "energy")
     changes = set(choice.precisions) != {record.own}
     saved = record.bytes_saved(choice.precisions)
-    expected = record.expected_harm(choice.precisions)
+    expected = record.expected_harm(choice)
     harm = 0.0 if not changes else None if choice.harm is None else choice.harm.value
     bound = 0.0 if not changes else None if choice.harm is None else upper(choice.harm, record)
     predicted = {quantity: _ratio(record.predicted(choice.precisions, quantity)) for quantity in _QUANTITIES}

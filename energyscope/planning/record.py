@@ -143,6 +143,16 @@ class PlanRecord:
         """Return by how much less a group costs at a precision than at its own; None where that is not known."""
         return minus(self.cost(group, self.own, objective), self.cost(group, precision, objective))
 
+    def cost_of(self, choice: NamedChoice) -> float:
+        """Return what a choice costs by the objective, whatever harm it does; NaN where a group has no price."""
+        objective = self.header["objective"]
+        costs = [
+            0.0 if cost is None and name == self.own else cost  # what cannot be changed counts in no choice
+            for group, name in zip(self.groups, choice.precisions, strict=True)
+            for cost in [self.cost(group, name, objective)]
+        ]
+        return float(np.sum(np.array(costs, dtype=float)))
+
     def eight(self, objective: str) -> str | None:
         """Return the precision of 8 bits that saves the most together; None where none has a price."""
         savings = {
@@ -196,10 +206,7 @@ class PlanRecord:
 
     def indices(self, choice: NamedChoice) -> Choice:
         """Return a named choice as `problem` has it."""
-        return self._indices(choice.precisions)
-
-    def _indices(self, precisions: Sequence[str]) -> Choice:
-        return np.array([self.precisions.index(precision) for precision in precisions], dtype=np.intp)
+        return np.array([self.precisions.index(precision) for precision in choice.precisions], dtype=np.intp)
 
     @property
     def chosen(self) -> Mapping[str, Any] | None:
@@ -266,9 +273,9 @@ class PlanRecord:
         """The whole model as it is, in turn with what was verified, or else with the prices."""
         return self._verified.get(records.MODEL) or self.prices.get(records.MODEL)
 
-    def expected_harm(self, precisions: Sequence[str]) -> float | None:
+    def expected_harm(self, named: NamedChoice) -> float | None:
         """Return what a choice should do by the harms of its groups; None where one of them was not measured."""
-        problem, choice = self.problem(), self._indices(precisions)
+        problem, choice = self.problem(), self.indices(named)
         return problem.harm(choice) if problem.allows(choice) else None
 
     def bytes_saved(self, precisions: Sequence[str]) -> int | None:

@@ -12,7 +12,6 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 
 import torch
 
@@ -46,11 +45,9 @@ class GraphRound:
         self._masks = MaskDecisions()
         self._reads: DeviceReads | None = None
         captured = None
-        with contextlib.suppress(
-            NotCapturableError
-        ):  # whose frames hold memory: they are gone before the next try
+        with contextlib.suppress(NotCapturableError):
             captured = self._captured_once(round_)
-        if captured is None:
+        if captured is None:  # not while the error lives, whose frames hold memory
             self._reads = DeviceReads(device)
             captured = self._captured_once(round_)
         self._graph, self.empty = captured
@@ -96,7 +93,7 @@ class GraphRound:
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
             for _ in range(WARM_UP_ROUNDS):
-                with self._masks.recorded(), self._reads.recorded() if self._reads else nullcontext():
+                with self._masks.recorded(), self._reads.recorded() if self._reads else contextlib.nullcontext():
                     for call in round_:
                         call()
         torch.cuda.synchronize(self.device)
@@ -105,7 +102,7 @@ class GraphRound:
         graph = torch.cuda.CUDAGraph()
         with (
             self._masks.repeated(),
-            self._reads.repeated() if self._reads else nullcontext(),
+            self._reads.repeated() if self._reads else contextlib.nullcontext(),
             torch.cuda.stream(self._stream),
             warnings.catch_warnings(record=True) as warned,
         ):

@@ -267,7 +267,7 @@ class Planner:
         if by_bits.any():
             self._try(judge, SENSITIVITY_ONLY, by_bits, workload)
         best = document.best_within(self.record(workload), limit)
-        if best is not None and problem.cost(record.indices(best)) < problem.cost(choice):
+        if best is not None and record.cost_of(best) < problem.cost(choice):
             choice = record.indices(best)
             self._try(judge, PLAN, choice, workload)
         self.keep(
@@ -275,8 +275,6 @@ class Planner:
                 "workload": workload.key,
                 "chosen": {
                     "precisions": [self.names[option] for option in choice],
-                    "expected": problem.harm(choice),
-                    "bound": problem.bound(choice),
                     "limit": limit,
                     "factor": problem.factor,
                 },

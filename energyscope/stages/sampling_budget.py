@@ -114,7 +114,7 @@ def replay_time(
         settling = SETTLING_REPLAYS * (
             sampling_budget.window_for(meter_window_s) + LEADS_S[-1] + SETTLED_S + between
         )
-        idles = passes if sampling_budget.idle_each_pass else 2
+        idles = sum(map(sampling_budget.idles_before, range(passes)))
         idling = idles * REWARM_S + (idles + 1) * IDLING_S
         fixed = 0.0 if modelled else sampling_budget.preheat_s + settling + idling
         return fixed + windows * (sampling_budget.window_for(meter_window_s) + between)

@@ -10,7 +10,7 @@ import pytest
 
 from energyscope.changes.savings import changes
 from energyscope.planning.choice import choose
-from energyscope.planning.document import document, to_verify
+from energyscope.planning.document import best_within, document, to_verify
 from energyscope.planning.record import VERIFY, PlanRecord, to_judge
 from energyscope.planning.replaying import price_target
 
@@ -87,6 +87,19 @@ def test_harm_that_was_not_measured_is_not_expected():
     assert choices["all int4"] is None
     assert choices["all fp8"] == pytest.approx(3 * 1.5e-3)
     assert PlanRecord(entries).corrected(5e-3).factor == PlanRecord(made.plan_entries()).corrected(5e-3).factor
+
+
+def test_a_single_precision_may_lose_in_some_groups():
+    """GIVEN FP8 that saves in all and costs more in one family, of unknown harm there THEN it is the best."""
+    entries = [
+        entry
+        for entry in made.plan_entries()
+        if entry.get("harms", {}).get("precision") != "fp8" or "up" in entry["harms"]["group"]
+    ]
+    record = PlanRecord(entries)
+    best = best_within(record, 5e-3)
+    assert best.name == "all fp8"
+    assert record.cost_of(best) == pytest.approx(3 * (10 + 9), rel=2e-3)
 
 
 def test_a_prediction_is_the_sum_of_what_groups_save(record):

@@ -17,7 +17,7 @@ from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.report import Report
 
 QUICK: dict[str, Any] = {
-    "meter": "modelled", "window_s": 0.01, "passes": 2, "component_budget_s": 0.05, "target_interval": 0.9,
+    "meter": "modelled", "window_s": 0.03, "passes": 2, "component_budget_s": 0.05, "target_interval": 0.9,
     "granularity": "medium",
 }  # fmt: skip
 

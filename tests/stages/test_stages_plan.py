@@ -224,6 +224,7 @@ def test_levers_are_measured_with_the_layers_in_place(tmp_path, monkeypatch):
     assert len(seen[0]) == 16  # every linear of the four layers
     rows = first(run)["levers"]["rows"]
     assert {(row["what"], row["value"]) for row in rows} >= {("base", "base"), ("batch_size", "4")}
+    assert {row["phase"] for row in rows} == {"prefill"}  # the workload's own, of a model that decodes too
     found = levers(run)
     assert {lever.change.what for lever in found} >= {"batch_size"}
     assert all(lever.change.modelled for lever in found)

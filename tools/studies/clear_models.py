@@ -269,7 +269,7 @@ def claims() -> Table:
     }  # fmt: skip
     rows = [
         ("parts capture above 90 % of the model",
-         f"{_count(parts, lambda value: value > 0.9, percent)}; by their intervals {shown}"),
+         f"{_count(parts, lambda value: value > 0.9, percent)}; the whole interval in {shown}"),
         ("ALBERT's capture is low (idle energy is high)", f"not here: {' and '.join(map(percent, albert))}"),
         ("a part's spread over the trials is below 9.5 % above 5 mJ",
          f"in {below} of {len(large)} runs in graphs (at most {percent(max(large))})"),

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from energyscope.adapters import SDPA, Adapter, Granularity, Part
+from energyscope.auto.kernels import EAGER
 from energyscope.components import CACHE_KIND, Component, ComponentTree, component_tree
 from energyscope.errors import ModelError
 from energyscope.functions import FunctionCall, routed
@@ -20,7 +21,6 @@ from energyscope.replay.flops import Work, count_work
 from energyscope.testing.conformance.check import Check, some
 
 COVERED = 0.99  # of weights and of FLOPs
-EAGER = "eager_attention_forward"  # in each modeling file of transformers: attention as plain products
 MOST_SUMS = 2  # layers are alike: more of them are only counted
 
 
