@@ -15,7 +15,7 @@ from energyscope.metering.window import Window
 from energyscope.planning.budget import parse_budget
 from energyscope.planning.document import document
 from energyscope.planning.groups import LinearGroup
-from energyscope.planning.record import PRICES, VERIFY, WHOLE, PlanRecord
+from energyscope.planning.record import PRICES, STILL, TOGETHER, VERIFY, PlanRecord
 from energyscope.planning.replaying import MODEL, applied_target, price_target
 from energyscope.runs import schema
 from energyscope.runs.store import Run, RunStore, load_run
@@ -56,7 +56,7 @@ def header(budget: str = "perplexity +0.5%", **changes: Any) -> dict[str, Any]:
         "execution": "cuda-graph",
         "workloads": [{"key": "prefill:1", "phase": "prefill", "batch_size": 1, "tokens": 128}],
         "data": "made up", "examples": [EXAMPLES, EXAMPLES], "baseline": 8.0, "weight_bytes": 10_000,
-        "modelled": False, "passes": {PRICES: 5, WHOLE: 5, VERIFY: 7}, "seed": 0, **changes,
+        "modelled": False, "passes": {PRICES: 5, TOGETHER: 5, STILL: 5, VERIFY: 7}, "seed": 0, **changes,
     }  # fmt: skip
 
 

@@ -3,14 +3,16 @@
 Groups are priced by replaying them alone. In the model the same work can cost otherwise: the board draws another
 power and keeps other clocks around it. So each precision is also measured in all groups at once that it saves
 something in, in turn with the model, and what that takes otherwise than its groups say is shared out among them,
-by what they take as they are. That choice is then expected to take what it was measured to; a mixture gets its
-part of each, and groups in which a precision saves nothing are expected to cost what they cost alone.
+by what they take as they are. Where that leaves some of them no saving, the precision is measured again in the
+others: what it takes less without those is theirs. Each of the two choices is then expected to take what it was
+measured to; a mixture gets its part of each, and groups in which a precision saves nothing alone are expected to
+cost what they cost alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from energyscope.accounting import records
@@ -24,16 +26,27 @@ Counts = Mapping[tuple[str, str], float]  # of groups, by family and precision
 
 
 @dataclass(frozen=True)
-class Everywhere:
-    """One precision in all groups that it saves in: how many of each family have it, and what was measured."""
+class Together:
+    """One precision in many groups at once: how many of each family have it, and what the model took then.
+
+    With ``others``, these groups had it beside the others, which were measured without them, too.
+    """
 
     families: Mapping[str, int]
     changed: Measured | None
     model: Measured | None
+    others: Together | None = None
 
-    def ratio(self, quantity: str) -> Total | None:
-        """Return what it took of what the model took, in turn with it; None where that is not known."""
-        return ratio(self.changed, self.model, quantity)
+    def more(self, quantity: str) -> Total | None:
+        """Return what the model takes more with it in these groups, of what it takes; None where not known."""
+        taken = ratio(self.changed, self.model, quantity)
+        more = None if taken is None else Total(taken.value - 1.0, taken.half)
+        if more is None or self.others is None:
+            return more
+        others = self.others.more(quantity)
+        return (
+            None if others is None else Total(more.value - others.value, _root_sum_square(more.half, others.half))
+        )
 
 
 def ratio(changed: Measured | None, model: Measured | None, quantity: str) -> Total | None:
@@ -42,13 +55,18 @@ def ratio(changed: Measured | None, model: Measured | None, quantity: str) -> To
     return quotient(*both)
 
 
+def _root_sum_square(*halves: float | None) -> float | None:
+    known = [half for half in halves if half is not None]
+    return math.hypot(*known) if len(known) == len(halves) else None
+
+
 @dataclass(frozen=True)
 class Prediction:
     """The prices of a workload's groups, by target, and each precision that was measured in the model."""
 
     own: str
     prices: Mapping[str, Measured]
-    everywhere: Mapping[str, Everywhere]
+    together: Mapping[str, Sequence[Together]]  # of different families, by precision
 
     def price(self, family: str, precision: str) -> Measured | None:
         """Return what a group of a family costs a call, replayed alone; None where that was not measured."""
@@ -59,7 +77,11 @@ class Prediction:
         alone, model = self._mean(family, precision, quantity), self.prices.get(records.MODEL)
         if alone is None or model is None or precision == self.own:
             return alone
-        more = self._weight(family, precision, quantity) * self._more(precision, quantity)
+        more = sum(
+            self._weight(family, whole, quantity) * self._more_than_alone(precision, whole, quantity)
+            for whole in self.together.get(precision, ())
+            if family in whole.families
+        )
         return alone + more * (getattr(model, quantity).mean or 0.0)
 
     def share(self, counts: Counts, quantity: str) -> Total | None:
@@ -69,23 +91,21 @@ class Prediction:
         """
         left = {pair: float(count) for pair, count in counts.items()}
         shift, variance = 0.0, 0.0
-        for precision, whole in self.everywhere.items():
+        for precision, whole in [(name, whole) for name, wholes in self.together.items() for whole in wholes]:
+            more = whole.more(quantity)
             share = sum(
-                count * self._weight(family, precision, quantity)
-                for (family, chosen), count in counts.items()
-                if chosen == precision
+                counts.get((family, precision), 0.0) * self._weight(family, whole, quantity)
+                for family in whole.families
             )
-            taken = whole.ratio(quantity)
-            if share == 0 or taken is None or taken.half is None:
+            if share == 0 or more is None or more.half is None:
                 continue
             for family, count in whole.families.items():
                 left[family, precision] = left.get((family, precision), 0.0) - share * count
-            shift, variance = shift + share * (taken.value - 1.0), variance + (share * taken.half) ** 2
+            shift, variance = shift + share * more.value, variance + (share * more.half) ** 2
         parts = self._parts(left, quantity)
         if parts is None:
             return None
-        half = None if parts.half is None else math.sqrt(variance + parts.half**2)
-        return Total(1.0 + shift + parts.value, half)
+        return Total(1.0 + shift + parts.value, _root_sum_square(math.sqrt(variance), parts.half))
 
     def _parts(self, counts: Counts, quantity: str) -> Total | None:
         """Return what so many groups take more than now, alone, of what the model takes."""
@@ -100,22 +120,17 @@ class Prediction:
         model = total([CallTerm(records.MODEL, 1.0, self.prices.get(records.MODEL))], quantity)
         return quotient(total(terms, quantity), model)
 
-    def _more(self, precision: str, quantity: str) -> float:
-        """Return what a precision where it saves takes more than its groups say, of what the model takes."""
-        whole = self.everywhere.get(precision)
-        if whole is None:
-            return 0.0
+    def _more_than_alone(self, precision: str, whole: Together, quantity: str) -> float:
+        """Return what groups take together more than each alone, of what the model takes."""
         counts = {(family, precision): count for family, count in whole.families.items()}
-        taken, parts = whole.ratio(quantity), self._parts(counts, quantity)
-        return 0.0 if taken is None or taken.half is None or parts is None else taken.value - 1.0 - parts.value
+        more, parts = whole.more(quantity), self._parts(counts, quantity)
+        return 0.0 if more is None or more.half is None or parts is None else more.value - parts.value
 
-    def _weight(self, family: str, precision: str, quantity: str) -> float:
-        """Return the part of a group, as it is, in all that have a precision where it saves."""
-        whole = self.everywhere.get(precision)
-        families = {} if whole is None else whole.families
-        together = sum(count * (self._mean(each, self.own, quantity) or 0.0) for each, count in families.items())
-        own = self._mean(family, self.own, quantity) or 0.0
-        return own / together if together and family in families else 0.0
+    def _weight(self, family: str, whole: Together, quantity: str) -> float:
+        """Return the part of one group, as it is, in all of a choice that have its precision."""
+        takes = {each: self._mean(each, self.own, quantity) or 0.0 for each in whole.families}
+        together = sum(count * takes[each] for each, count in whole.families.items())
+        return takes[family] / together if together else 0.0
 
     def _mean(self, family: str, precision: str, quantity: str) -> float | None:
         price = self.price(family, precision)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,14 +23,14 @@ from energyscope.planning.budget import Budget, Harm, parse_budget
 from energyscope.planning.choice import Choice, ChoiceProblem
 from energyscope.planning.groups import LinearGroup
 from energyscope.planning.layers import BITS
-from energyscope.planning.prediction import Everywhere, Prediction, ratio
+from energyscope.planning.prediction import Prediction, Together, ratio
 from energyscope.planning.replaying import applied_target
 from energyscope.planning.rules import everywhere
 from energyscope.unknown import minus
 
 Entry = Mapping[str, Any]
 
-PRICES, WHOLE, VERIFY = "prices", "whole", "verify"  # what is replayed, in this order
+PRICES, TOGETHER, STILL, VERIFY = "prices", "whole", "whole-still", "verify"  # what is replayed, in this order
 OBJECTIVES = ("energy", "time", "memory")
 FAR = 10.0  # times the limit
 
@@ -116,18 +116,32 @@ class PlanRecord:
     @cached_property
     def prediction(self) -> Prediction:
         """What is expected of choices."""
-        wholes = self.measured(WHOLE)
-        model = wholes.get(records.MODEL)
-        return Prediction(
-            self.own,
-            self.prices,
-            {
-                item["precision"]: Everywhere(
-                    item["families"], wholes.get(applied_target(everywhere(item["precision"])).key), model
-                )
-                for item in self.all("everywhere")
-            },
-        )
+        return Prediction(self.own, self.prices, {name: self._together(name) for name in self.precisions[1:]})
+
+    def _together(self, precision: str) -> list[Together]:
+        """Return a precision as it was measured in the model: where it saves alone, then where it still does."""
+        measured: list[Together] = []
+        for part in (TOGETHER, STILL):
+            families = self.together_in(part, precision)
+            if not families:
+                break
+            wholes = self._wholes[part]
+            changed = wholes.get(applied_target(everywhere(precision)).key)
+            measured.insert(0, Together(families, changed, wholes.get(records.MODEL)))
+        if len(measured) < 2:
+            return measured
+        still, first = measured
+        rest = Counter(first.families) - Counter(still.families)
+        return [still, replace(first, families=rest, others=still)]
+
+    def together_in(self, part: str, precision: str) -> dict[str, int]:
+        """Return how many groups of each family had a precision in a part that measured it in the model."""
+        entries = (each for each in self.all("everywhere") if each.get("part", TOGETHER) == part)
+        return next((dict(each["families"]) for each in entries if each["precision"] == precision), {})
+
+    @cached_property
+    def _wholes(self) -> dict[str, dict[str, Measured]]:
+        return {part: self.measured(part) for part in (TOGETHER, STILL)}
 
     def price(self, group: LinearGroup, precision: str) -> Measured | None:
         """Return what a group costs a pass at a precision, alone; None where that was not measured."""

@@ -2,9 +2,9 @@
 
 Some models decide by a value on the device: BART in FP16 whether an activation overflowed. A capture cannot wait
 for it. So what each line reads is recorded in a pass before the capture, on the same inputs, and repeated in it:
-the graph then holds all the work of the model, without the wait. A constant that is made of a Python number, as
-for the mask of eager attention, would be copied from the host's memory, which a capture forbids too: it is filled
-in on the device. What is read otherwise (``.cpu()``, ``torch.equal``, shapes that depend on values) stays refused.
+the graph then holds all the work of the model, without the wait. A number that would be copied from the host's
+memory, as for the mask of eager attention or the window of a cache, is forbidden in a capture too: it is filled in
+on the device. What is read otherwise (``.cpu()``, ``torch.equal``, shapes that depend on values) stays refused.
 """
 
 from __future__ import annotations
@@ -91,7 +91,18 @@ class _Intercepted(TorchFunctionMode):
         if func is torch.tensor and self._is_constant(args, named):
             one = isinstance(args[0], list)
             return torch.full((1,) if one else (), args[0][0] if one else args[0], **named)
+        if func is torch.Tensor.to and (to := self._copied(*args, **named)):
+            return torch.full(args[0].shape, args[0].item(), **to)
         return func(*args, **named)
+
+    def _copied(self, tensor: torch.Tensor, *to: Any, **named: Any) -> dict[str, Any]:
+        """Return where a single number of the host's would be copied to, and as what; nothing if it is not."""
+        if tensor.device.type != "cpu" or tensor.numel() != 1:
+            return {}
+        named.pop("copy", None)  # it is one in any case
+        device, dtype, *_ = torch._C._nn._parse_to(*to, **named)  # noqa: SLF001 - as nn.Module.to does
+        there = device is not None and device.type == self._type != "cpu"
+        return {"device": device, "dtype": dtype or tensor.dtype} if there else {}
 
     def _is_constant(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
         if not args:

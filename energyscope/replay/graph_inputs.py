@@ -49,9 +49,9 @@ def without_full_mask(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
     To see that it masks nothing, a model would have to wait for the device, which a capture forbids: it
     would then build and apply the whole mask, and run other attention kernels than it does in eager execution.
-    A ready mask (of four dimensions, beside a static cache) stays.
+    Ready masks (of four dimensions or of each kind of layer, beside a static cache) stay.
     """
     mask = inputs.get("attention_mask")
-    if mask is None or mask.dim() != 2 or not bool((mask == 1).all()):
+    if not isinstance(mask, torch.Tensor) or mask.dim() != 2 or not bool((mask == 1).all()):
         return dict(inputs)
     return {name: tensor for name, tensor in inputs.items() if name != "attention_mask"}

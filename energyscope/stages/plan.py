@@ -1,7 +1,8 @@
 """Plan: which linears at which precision save the most inside a budget for the predictions; applied and verified.
 
 prices        a group of each family at each precision, and the whole model, in shuffled passes
-in the model  each precision in all groups that it saves something in: together they may cost otherwise
+in the model  each precision in all groups that it saves something in: together they may cost otherwise;
+              then in those that this leaves a saving, if it does not leave it to all
 sensitivity   each group by itself at each precision that saves something, on the first half of the data
 whole choices every precision everywhere, rules of thumb and random mixtures, on the same half
 choice        the cheapest within the budget; tried as a whole and corrected until it does what it should
@@ -33,7 +34,7 @@ from energyscope.planning.document import PLAN
 from energyscope.planning.exporting import export_plan, kernels_of
 from energyscope.planning.judging import Judge
 from energyscope.planning.layers import layer_in
-from energyscope.planning.record import PRICES, VERIFY, WHOLE, NamedChoice, PlanRecord, to_judge
+from energyscope.planning.record import PRICES, STILL, TOGETHER, VERIFY, NamedChoice, PlanRecord, to_judge
 from energyscope.planning.rules import SENSITIVITY_ONLY, everywhere, in_bits, rules
 from energyscope.planning.workloads import PlanWorkload
 from energyscope.reasons import Reason, reason
@@ -131,7 +132,8 @@ class Planner:
             notes = self.replays.price(made(workload, self.context), workload.key, self.names)
             for note in notes:
                 self.keep({"workload": workload.key, "note": note})
-            self._where_it_saves(workload)
+            for part in (TOGETHER, STILL):
+                self._together(part, workload)
         self._sensitivity(judge)
         self._whole_choices(judge)
         for workload in self.workloads:
@@ -161,12 +163,12 @@ class Planner:
             "baseline": self.budget.baseline(judge.unchanged),
             "weight_bytes": stored_bytes(self.model),
             "modelled": self.meter.modelled,
-            "passes": {part: passes_of(part, settings) for part in (PRICES, WHOLE, VERIFY)},
+            "passes": {part: passes_of(part, settings) for part in (PRICES, TOGETHER, STILL, VERIFY)},
             "seed": settings.seed,
         }
 
-    def _where_it_saves(self, workload: PlanWorkload) -> None:
-        """Measure each precision in all groups that it saves something in, for the whole model.
+    def _together(self, part: str, workload: PlanWorkload) -> None:
+        """Measure each precision in all groups that it saves something in by what is known, for the whole model.
 
         Groups in which it costs more are left out: what they cost more in the model is not that of the others.
         """
@@ -174,7 +176,9 @@ class Planner:
         quantity = "time" if self.settings.objective == "time" else "energy"
         for precision in self.names[1:]:
             saving = [group for group in self.groups if (record.saving(group, precision, quantity) or 0.0) > 0]
-            if not saving:
+            families = Counter(group.family for group in saving)
+            before = record.together_in(TOGETHER, precision)
+            if not families or families == before or (part == STILL and not before):
                 continue
             try:
                 layers[everywhere(precision)] = self._layers({group.name: precision for group in saving})
@@ -183,10 +187,10 @@ class Planner:
                 note = reason("plan-parts-alone", precision=precision, error=first_line(error))
                 self.keep({"workload": workload.key, "note": note})
             else:
-                families = Counter(group.family for group in saving)
-                self.keep({"workload": workload.key, "everywhere": {"precision": precision, "families": families}})
+                entry = {"precision": precision, "families": families, "part": part}
+                self.keep({"workload": workload.key, "everywhere": entry})
         if layers:
-            self.replays.apply(WHOLE, made(workload, self.context), workload.key, layers)
+            self.replays.apply(part, made(workload, self.context), workload.key, layers)
 
     # --- what it does to the predictions --------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from energyscope.loading.sources import find_model
 from energyscope.planning.budget import parse_budget
-from energyscope.planning.record import PRICES, VERIFY, WHOLE
+from energyscope.planning.record import PRICES, STILL, TOGETHER, VERIFY
 from energyscope.planning.replaying import MODEL
 from energyscope.planning.rules import MIXTURES
 from energyscope.stages.alternatives import AlternativesSettings
@@ -140,7 +140,8 @@ def plan_times(
         return TimeEstimate.of_replays(times[part], modelled=modelled, before_s=before_s, part=_name(LABELS[part]))
 
     priced = [
-        (replayed(PRICES, 0.0 if number else before_s), replayed(WHOLE)) for number in range(len(plan.workloads))
+        (replayed(PRICES, 0.0 if number else before_s), replayed(TOGETHER), replayed(STILL))
+        for number in range(len(plan.workloads))
     ]
     return [
         *itertools.chain.from_iterable(priced),
@@ -164,9 +165,11 @@ def _replays(
         )  # fmt: skip
 
     one = replays(VERIFY, 1)
+    together = replays(TOGETHER, others)._replace(windows=0, least_s=0.0)
     return {
         PRICES: replays(PRICES, families * (1 + others)),
-        WHOLE: replays(WHOLE, others)._replace(windows=0, least_s=0.0),
+        TOGETHER: together,
+        STILL: together,
         VERIFY: replays(VERIFY, MOST_APPLIED)._replace(windows=one.windows, least_s=one.least_s),
     }
 

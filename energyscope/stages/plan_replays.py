@@ -15,7 +15,7 @@ from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.planning.groups import LinearGroup
 from energyscope.planning.layers import Layers, exchanged
-from energyscope.planning.record import PRICES, VERIFY, WHOLE
+from energyscope.planning.record import PRICES, STILL, TOGETHER, VERIFY
 from energyscope.planning.replaying import MODEL, PlanSetup, applied_target, middle, price_target, tree_of
 from energyscope.planning.workloads import PlanWorkload
 from energyscope.progress import Progress
@@ -36,7 +36,12 @@ from energyscope.stages.session import Session
 from energyscope.workloads import Workload
 
 PRICING, LEVERS = "plan: prices", "plan: levers"
-LABELS = {PRICES: PRICING, WHOLE: "plan: each precision where it saves", VERIFY: "plan: verification"}
+LABELS = {
+    PRICES: PRICING,
+    TOGETHER: "plan: each precision where it saves",
+    STILL: "plan: each precision where it still saves",
+    VERIFY: "plan: verification",
+}
 VERIFY_PASSES = 7
 
 Keep = Callable[[Mapping[str, Any]], None]

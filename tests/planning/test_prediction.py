@@ -5,7 +5,7 @@ from __future__ import annotations
 import plan_builder as made
 import pytest
 
-from energyscope.planning.record import WHOLE, PlanRecord
+from energyscope.planning.record import STILL, TOGETHER, PlanRecord
 from energyscope.planning.replaying import MODEL, applied_target
 
 FP8, PLAN = ["fp8"] * 6, ["fp8", "bf16"] * 3
@@ -16,8 +16,8 @@ TAKEN_MJ = 90.0  # by FP8 everywhere, whose groups take 3 x (10 + 9) of 3 x (16 
 def record():
     entries = [
         {"everywhere": {"precision": "fp8", "families": {group.family: 3 for group in made.GROUPS}}},
-        *(made.window(WHOLE, MODEL.key, number, made.MODEL_MJ) for number in range(6)),
-        *(made.window(WHOLE, applied_target("all fp8").key, number, TAKEN_MJ) for number in range(5)),
+        *(made.window(TOGETHER, MODEL.key, number, made.MODEL_MJ) for number in range(6)),
+        *(made.window(TOGETHER, applied_target("all fp8").key, number, TAKEN_MJ) for number in range(5)),
     ]
     return PlanRecord([*made.plan_entries(), *entries])
 
@@ -45,3 +45,25 @@ def test_costs_add_up_to_what_was_measured(record):
 def test_a_precision_that_was_not_measured_everywhere_is_the_sum_of_its_groups(record):
     """GIVEN INT4 THEN its groups' savings of 4 mJ each are added up."""
     assert record.predicted(["int4"] * 6).value == pytest.approx(1 - 0.24, abs=2e-3)
+
+
+def test_groups_that_save_nothing_together_cost_what_the_others_save_without_them():
+    """GIVEN INT4 that takes 100 of 100 mJ in all groups, and 80 without MLP outputs THEN the outputs cost 20 more.
+
+    Of INT4 in every group so much is expected as was measured, and of the inputs alone, too.
+    """
+    families = {group.family: 3 for group in made.GROUPS}
+    entries = [
+        {"everywhere": {"precision": "int4", "families": families}},
+        *(made.window(TOGETHER, MODEL.key, number, made.MODEL_MJ) for number in range(6)),
+        *(made.window(TOGETHER, applied_target("all int4").key, number, 100.0) for number in range(5)),
+        {"everywhere": {"precision": "int4", "families": {made.GROUPS[0].family: 3}, "part": STILL}},
+        *(made.window(STILL, MODEL.key, number, made.MODEL_MJ) for number in range(6)),
+        *(made.window(STILL, applied_target("all int4").key, number, 80.0) for number in range(5)),
+    ]
+    record = PlanRecord([*made.plan_entries(), *entries])
+    assert record.predicted(["int4"] * 6).value == pytest.approx(1.0, abs=1e-3)
+    assert record.predicted(["int4", "bf16"] * 3).value == pytest.approx(0.8, abs=1e-3)
+    assert record.predicted(["bf16", "int4"] * 3).value == pytest.approx(1.2, abs=2e-3)
+    assert record.problem().costs[:2, 2] == pytest.approx([16 - 20 / 3, 8 + 20 / 3], abs=0.1)
+    assert record.predicted(["int4"] * 6).half > record.predicted(["int4", "bf16"] * 3).half

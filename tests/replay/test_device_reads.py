@@ -8,6 +8,7 @@ from reading_models import bart, gpt_oss
 
 from energyscope.replay.device_reads import DeviceReads
 
+META = torch.device("meta")
 CPU = torch.device("cpu")  # stands for the device: what is read from it is recorded
 
 
@@ -90,6 +91,21 @@ def test_constants_are_made_on_the_device(monkeypatch, value, dtype):
     assert filled == [((1,), value[0]) if isinstance(value, list) else ((), value)]
     assert made.dtype == expected.dtype
     assert torch.equal(made, expected)
+
+
+@pytest.mark.parametrize("to", [("meta",), (META, torch.half), (torch.empty(0, device=META),)])
+def test_numbers_are_filled_in_where_they_would_be_copied_to(monkeypatch, to):
+    """GIVEN a number in the host's memory THEN it is filled in there, with the type that it would have had."""
+    number, expected = torch.tensor([3]), torch.tensor([3]).to(*to)
+    filled = []
+    full = torch.full
+    monkeypatch.setattr(torch, "full", lambda *args, **named: filled.append(args) or full(*args, **named))
+    with DeviceReads(META).repeated():
+        made = number.to(*to)
+        torch.zeros(2).to(*to)  # of several there is no other way
+        assert number.to(torch.half).item() == 3
+    assert filled == [((1,), 3)]
+    assert (made.device, made.dtype, made.shape) == (expected.device, expected.dtype, expected.shape)
 
 
 def test_a_list_that_is_changed_is_repeated_as_it_was():

@@ -85,7 +85,9 @@ def test_a_mask_that_masks_stays():
     assert without_full_mask({"input_ids": padded["input_ids"]}) == {"input_ids": padded["input_ids"]}
 
 
-def test_a_mask_that_is_ready_stays():
-    """GIVEN a mask of four dimensions, as beside a static cache, THEN it stays: a model would build another."""
-    ready = {"input_ids": inputs()["input_ids"], "attention_mask": torch.ones(1, 1, 1, 12, dtype=torch.bool)}
-    assert without_full_mask(ready) == ready
+def test_masks_that_are_ready_stay():
+    """GIVEN masks of four dimensions, as beside a static cache, THEN they stay: a model would build others."""
+    mask = torch.ones(1, 1, 1, 12, dtype=torch.bool)
+    for masks in (mask, {"full_attention": mask, "sliding_attention": mask}):
+        ready = {"input_ids": inputs()["input_ids"], "attention_mask": masks}
+        assert without_full_mask(ready) == ready
