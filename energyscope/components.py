@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from energyscope.adapters import Adapter, Granularity, Part
 from energyscope.errors import ModelError
+from energyscope.grouping import group_by
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,6 +48,8 @@ class ComponentTree:
     def __init__(self, components: list[Component]) -> None:
         self.components = components
         self._by_name = {component.name: component for component in components}
+        self._children = group_by(components, lambda component: component.parent)
+        self._groups = group_by(components, lambda component: component.group)
 
     def __iter__(self) -> Iterator[Component]:
         return iter(self.components)
@@ -62,7 +65,7 @@ class ComponentTree:
         return self.components[0]
 
     def children(self, name: str) -> list[Component]:
-        return [component for component in self.components if component.parent == name]
+        return list(self._children.get(name, ()))
 
     def leaves(self) -> list[Component]:
         parents = {component.parent for component in self.components}
@@ -70,7 +73,7 @@ class ComponentTree:
 
     def group(self, group: str) -> list[Component]:
         """Return the components of one group, by layer."""
-        return [component for component in self.components if component.group == group]
+        return list(self._groups.get(group, ()))
 
     def without(self, names: Collection[str]) -> ComponentTree:
         """Return the tree without some components and all that is below them."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from torch import nn
+
 from energyscope.adapters import Granularity
 from energyscope.components import Component, ComponentTree
+from energyscope.grouping import group_by
 
 Layers = Literal["mean", "all", "sample", "kinds"]
 LAYERS: tuple[Layers, ...] = ("mean", "all", "sample", "kinds")
+Peers = Mapping[str, tuple[str, ...]]
+_NUMBERS, _PLAIN = {int, float}, (bool, int, float, str)
 What = Literal["node", "group", "glue", "without", "price"]
 
 
@@ -38,17 +43,17 @@ def targets(tree: ComponentTree, granularity: Granularity, layers: Layers = "mea
     themselves, and each stands in for the layers nearest to it. With ``layers="kinds"`` everything in a layer is
     measured as the mean of its kind, and the model without a kind is not measured.
     """
-    chosen: dict[str, Target] = {}
+    peers, chosen = _peers(tree), dict[str, Target]()
     for component in tree:
         if _as_mean(component, granularity, layers):
-            members = _peers(tree, component)
+            members = peers[component.name]
             chosen.setdefault(members[0], Target(_key("group", component, members, tree), "group", members))
         else:
-            name = _measured_on(tree, component) if layers == "sample" else component.name
+            name = _measured_on(tree, component, peers[component.name]) if layers == "sample" else component.name
             members = chosen[name].members if name in chosen else (name,)
             others = () if component.name == name else (component.name,)
             chosen[name] = Target(f"node:{name}", "node", (*members, *others))
-    return [*chosen.values(), *_overheads(tree), *([] if layers == "kinds" else _without(tree))]
+    return [*chosen.values(), *_overheads(tree, peers), *([] if layers == "kinds" else _without(tree))]
 
 
 def _as_mean(component: Component, granularity: Granularity, layers: Layers) -> bool:
@@ -59,9 +64,9 @@ def _as_mean(component: Component, granularity: Granularity, layers: Layers) -> 
     return granularity == "coarse" and layers == "mean"
 
 
-def _measured_on(tree: ComponentTree, component: Component) -> str:
+def _measured_on(tree: ComponentTree, component: Component, names: Sequence[str]) -> str:
     """Return the peer in the nearest sampled layer: the first, the middle or the last."""
-    peers = [tree[name] for name in _peers(tree, component)]
+    peers = [tree[name] for name in names]
     if component.layer is None or component is peers[0]:
         return component.name
     # a first peer in a later layer fetches from another device: it represents no other
@@ -71,12 +76,12 @@ def _measured_on(tree: ComponentTree, component: Component) -> str:
     return nearest.name
 
 
-def _overheads(tree: ComponentTree) -> Iterator[Target]:
+def _overheads(tree: ComponentTree, peers: Peers) -> Iterator[Target]:
     done: set[str] = set()
     for component in tree:
         if component.name in done or not tree.children(component.name):
             continue
-        members = _peers(tree, component)
+        members = peers[component.name]
         done.update(members)
         yield Target(_key("glue", component, members, tree), "glue", members)
 
@@ -89,10 +94,14 @@ def _without(tree: ComponentTree) -> Iterator[Target]:
         yield Target(f"without:{kind}", "without", members)
 
 
-def _peers(tree: ComponentTree, component: Component) -> tuple[str, ...]:
-    """Return the group's components of the same structure and device: these can run on each other's inputs."""
-    signature = _signature(tree, component)
-    return tuple(member.name for member in tree.group(component.group) if _signature(tree, member) == signature)
+def _peers(tree: ComponentTree) -> Peers:
+    """Return those of a component's group with its structure and device: these can run on each other's inputs."""
+    alike = group_by(tree, lambda component: (component.group, _signature(tree, component)))
+    return {each.name: names for members in alike.values() for names in [_names(members)] for each in members}
+
+
+def _names(members: Sequence[Component]) -> tuple[str, ...]:
+    return tuple(member.name for member in members)
 
 
 def _signature(tree: ComponentTree, component: Component) -> tuple[Any, ...]:
@@ -101,7 +110,17 @@ def _signature(tree: ComponentTree, component: Component) -> tuple[Any, ...]:
     while owner.parent and not any(True for _ in owner.module.parameters()):  # a function, an activation
         owner = tree[owner.parent]
     weights = list(owner.module.parameters())
-    return children, tuple(tuple(weight.shape) for weight in weights), {weight.device for weight in weights}
+    shapes, devices = tuple(tuple(each.shape) for each in weights), frozenset(each.device for each in weights)
+    return children, shapes, devices, tuple(_options(module) for module in owner.module.modules())
+
+
+def _options(module: nn.Module) -> frozenset[tuple[str, Any]]:
+    """Return what a module was told to do: switches and words; of numbers their type, since layers have one each.
+
+    A layer that attends to a window of the context gets another mask than one that attends to all of it.
+    """
+    plain = [(name, value) for name, value in vars(module).items() if value is None or isinstance(value, _PLAIN)]
+    return frozenset((name, type(value) if type(value) in _NUMBERS else value) for name, value in plain)
 
 
 def _key(what: str, component: Component, members: tuple[str, ...], tree: ComponentTree) -> str:

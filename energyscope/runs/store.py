@@ -200,7 +200,7 @@ class Run:
         energy = self.energy
         if energy is not None:
             for key in keys:
-                energy = energy[energy[key] == scene[key]]
+                energy = energy[energy[key].isna() if scene[key] is None else energy[key] == scene[key]]
         return replace(self, document=document, energy=energy)
 
 

@@ -203,16 +203,23 @@ class EnergyTree:
 
 def slice_keys(frame: pd.DataFrame) -> list[tuple[Hashable, ...]]:
     """Return the slices of an energy table, those with the whole model first, else in the table's order."""
-    keys = [tuple(values) for values in frame[list(SLICE_COLUMNS)].itertuples(index=False, name=None)]
+    keys = _keys_of_rows(frame)
     whole = {key for key, level in zip(keys, frame["level"], strict=True) if level == "model"}
     return sorted(dict.fromkeys(keys), key=lambda key: key not in whole)
+
+
+def _keys_of_rows(frame: pd.DataFrame) -> list[tuple[Hashable, ...]]:
+    """Return the slice of each row; None for what it has not (images have no length), since NaN equals nothing."""
+    columns = frame[list(SLICE_COLUMNS)].astype(object)
+    return list(columns.where(columns.notna(), None).itertuples(index=False, name=None))
 
 
 def energy_tree(frame: pd.DataFrame, key: tuple[Hashable, ...] | None = None) -> EnergyTree:
     """Build the tree of one slice of an energy table, by default of its first."""
     keys = slice_keys(frame)
     key = key or (keys[0] if keys else ())
-    records = [row for row in frame.to_dict("records") if tuple(row[name] for name in SLICE_COLUMNS) == key]
+    rows = zip(frame.to_dict("records"), _keys_of_rows(frame), strict=True)
+    records = [row for row, its_key in rows if its_key == key]
     nodes = [_node(row) for row in records]
     by_name = {node.name: node for node in nodes}
     for node in nodes:

@@ -95,9 +95,10 @@ def test_the_graphs_values_are_those_of_eager_execution():
     torch.testing.assert_close(captures["model"].output.logits, eager, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize(("make", "reads"), [(bart, 2), (gpt_oss, 0)])
+# experts in BF16: for other types PyTorch reads the sizes of their products from the device
+@pytest.mark.parametrize(("make", "reads"), [(bart, 2), (lambda: gpt_oss().bfloat16(), 0)])
 def test_models_that_read_the_device_are_held_in_a_graph(make, reads):
-    """GIVEN a look for overflows, or a mask of constants THEN the graph gives what eager execution gives."""
+    """GIVEN a look for overflows, or a number that is copied THEN the graph gives what eager execution gives."""
     torch.manual_seed(0)
     model, ids = make().eval().to(DEVICE), torch.arange(TOKENS, device=DEVICE)[None]
     outputs = []

@@ -7,10 +7,15 @@ from dataclasses import replace
 import pytest
 import torch
 from families import FAMILIES, inputs, tree_of
+from reading_models import gpt_oss
 
+from energyscope.auto import structure_map
+from energyscope.components import component_tree
+from energyscope.kv_cache import hold
 from energyscope.replay.capture import capture
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.targets import Target, targets
+from energyscope.workloads.decoding import inputs_of_generate
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -168,3 +173,18 @@ def test_copies_keep_one_layers_weights_out_of_the_cache(tree, captures):
     replay_setup = ReplaySetup(tree, captures, cache_bytes=5000)
     with replay_setup.round(target("node", "model.layers.0.mlp")) as round_:
         assert len({call.func.up_proj.weight.data_ptr() for call in round_}) == len(round_) == 2
+
+
+def test_layers_of_a_window_run_on_no_inputs_of_layers_that_attend_to_all():
+    """GIVEN a decode step beyond the window of some layers, with narrower masks, THEN every round runs."""
+    torch.manual_seed(0)
+    model = gpt_oss(sliding_window=8).eval()
+    tree = component_tree(model, structure_map(model.config).adapter, "fine")
+    step = inputs_of_generate(model, torch.arange(20)[None], kv_cache="static", new_tokens=2, cached=20)
+    hold(step["past_key_values"])
+    assert {mask.shape[-1] for mask in step["attention_mask"].values()} == {8, 21}
+    replay_setup = ReplaySetup(tree, capture(tree, step), cache_bytes=1000)
+    with torch.inference_mode():
+        for target in targets(tree, "fine", "kinds"):
+            with replay_setup.round(target) as round_:
+                assert all(call() is not None for call in round_)

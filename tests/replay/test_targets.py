@@ -41,6 +41,20 @@ def test_layers_that_are_built_differently_do_not_share_inputs():
     assert members == [("transformer.h.0.mlp.c_proj",), ("transformer.h.1.mlp.c_proj",)]
 
 
+def test_layers_that_attend_to_a_window_do_not_share_the_masks_of_others():
+    """GIVEN a layer whose attention slides THEN it and its layer are measured apart, their norms are not."""
+    tree = tree_of("llama")
+    tree.root.module.model.layers[1].self_attn.is_sliding = True
+    members = members_of(targets(tree, "medium", "kinds"), "group")
+    assert {names for key, names in members.items() if key.endswith("model.layers.1.self_attn")} == {
+        ("model.layers.1.self_attn",)
+    }
+    assert members["group:model.layers.{layer}.input_layernorm"] == tuple(
+        f"model.layers.{layer}.input_layernorm" for layer in range(len(tree.root.module.model.layers))
+    )
+    assert sum("layers.{layer} like" in key for key in members) == 2
+
+
 def members_of(plan, what):
     return {target.key: target.members for target in plan if target.what == what}
 

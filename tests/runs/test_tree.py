@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
 from energyscope.intervals import Interval
@@ -148,3 +150,16 @@ def test_work_that_one_of_several_lacks_is_no_sum(tmp_path: Path) -> None:
 
 def _sum_of(frame: pd.DataFrame, names: tuple[str, ...]) -> Interval:
     return sum_energy(node for node in energy_tree(frame).nodes if node.name in names)
+
+
+def test_a_phase_without_a_length_is_found(tmp_path: Path) -> None:
+    """GIVEN images, whose table and phase have no number of tokens, THEN the phase has all rows and one tree."""
+    run = build_inference(tmp_path / "run", Inference(layers=2, contexts=(1024,)))
+    assert run.energy is not None
+    rows = run.energy[run.energy["phase"] == "prefill"].assign(context_length=float("nan"))
+    scene = {**run.scenes[0], "context_length": None}
+    images = replace(run, document={**run.document, "scenes": [scene]}, energy=rows)
+    found = images.scene(scene["name"]).energy
+    assert found is not None
+    assert len(slice_keys(found)) == 1
+    assert len(energy_tree(found).nodes) == len(found) == len(rows)
