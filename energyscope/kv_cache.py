@@ -9,23 +9,33 @@ library's own code, and then is as it was:
 
 No kernel is added and nothing has to be restored: a dynamic cache gets back its references, and a static one's
 counter stays, while additions go to a copy of it. A static window that is full moves all its keys up by one at
-every step: they are written to a copy of it, which attention then reads.
+every step: they are written to a copy of it, which attention then reads. States of layers that have no keys go on
+(`energyscope.recurrent_states`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from energyscope.errors import ModelError
+from energyscope.model_inputs import takes
+from energyscope.recurrent_states import STATES, forget_first_tokens, layer_states, put_back
 
 if TYPE_CHECKING:
     from transformers import Cache, PreTrainedModel
 
 CacheKind = Literal["dynamic", "static"]
 CACHE_KINDS: tuple[CacheKind, ...] = ("dynamic", "static")
+_NAMES = ("past_key_values", "cache_params", STATES)  # what forwards call that which they keep from token to token
+
+
+def cache_name(model: Any) -> str | None:
+    """Return the name of a forward's argument for what it keeps from token to token; None if it keeps nothing."""
+    return next((name for name in _NAMES if takes(model, name)), None)
 
 
 def new_cache(model: PreTrainedModel, kind: CacheKind, *, positions: int) -> Cache:
@@ -47,17 +57,21 @@ def hold(cache: Cache) -> Cache:
     from transformers.cache_utils import (
         DynamicLayer,
         DynamicSlidingWindowLayer,
+        LinearAttentionLayer,
         StaticLayer,
         StaticSlidingWindowLayer,
     )
 
+    known = {DynamicLayer, DynamicSlidingWindowLayer, StaticLayer, StaticSlidingWindowLayer}
     for layer in cache.layers:
-        if type(layer) not in {DynamicLayer, DynamicSlidingWindowLayer, StaticLayer, StaticSlidingWindowLayer}:
+        if type(layer) not in known and not isinstance(layer, LinearAttentionLayer):
             raise ModelError(
                 f"this model's KV cache has a {type(layer).__name__}, which replay cannot hold: "
                 "use another --kv-cache, or --phase prefill without a cache"
             )
     for layer in cache.layers:
+        if isinstance(layer, LinearAttentionLayer):
+            forget_first_tokens(layer)
         if isinstance(layer, StaticLayer) and layer.is_initialized:
             length = layer.cumulative_length
             layer.cumulative_length = _HeldCounter(length)
@@ -66,7 +80,8 @@ def hold(cache: Cache) -> Cache:
             else:
                 tokens = length if int(length) else 0  # an empty cache says 0 before it has any memory
                 layer.get_seq_length = lambda tokens=tokens: tokens
-        _restore_attributes(layer)
+        if _has_keys(layer):
+            _restore_attributes(layer)
     return cache
 
 
@@ -147,8 +162,35 @@ def is_cache(value: Any) -> bool:
     """Tell whether a value is a KV cache, by its layers: its class would have to be imported."""
     layers = getattr(value, "layers", None)
     return isinstance(layers, list) and all(
-        hasattr(layer, "keys") and hasattr(layer, "values") for layer in layers
+        _has_keys(layer) or hasattr(layer, "recurrent_states") for layer in layers
     )
+
+
+def _has_keys(layer: Any) -> bool:
+    return hasattr(layer, "keys") and hasattr(layer, "values")
+
+
+def keeps_keys(model: PreTrainedModel) -> bool:
+    """Tell whether a model keeps keys and values, at least in some layers."""
+    layers = _layers_of(model)
+    return cache_name(model) not in {None, STATES} and (not layers or any(map(_has_keys, layers)))
+
+
+def carries_states(model: PreTrainedModel) -> bool:
+    """Tell whether a model carries states from token to token, at least in some layers."""
+    return cache_name(model) == STATES or any(hasattr(layer, "recurrent_states") for layer in _layers_of(model))
+
+
+def _layers_of(model: PreTrainedModel) -> list[Any]:
+    return [] if cache_name(model) in {None, STATES} else new_cache(model, "dynamic", positions=0).layers
+
+
+@contextmanager
+def states_put_back(inputs: Mapping[str, Any]) -> Iterator[None]:
+    """Put the states among a forward's arguments back when the context ends; held keys and values stay anyway."""
+    states = [state for cache in caches_in(inputs) for layer in cache.layers for state in layer_states(layer)]
+    with put_back([*states, *(inputs.get(STATES) or ())]):
+        yield
 
 
 def cache_storages(value: Any) -> set[int]:
@@ -160,10 +202,16 @@ def cache_storages(value: Any) -> set[int]:
 
 
 def _kept_tensors(value: Any) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield the keys and values of the caches in nested values, each with its layer's index."""
+    """Yield the keys, values and states of the caches in nested values, each with its layer's index."""
     for cache in caches_in(value):
         for index, layer in enumerate(cache.layers):
-            yield from ((index, tensor) for tensor in (layer.keys, layer.values) if tensor is not None)
+            yield from ((index, tensor) for tensor in kept_by(layer))
+
+
+def kept_by(layer: Any) -> list[torch.Tensor]:
+    """Return the keys, the values and the states that a layer of a cache keeps."""
+    keys = (layer.keys, layer.values) if _has_keys(layer) else ()
+    return [*(tensor for tensor in keys if tensor is not None), *layer_states(layer)]
 
 
 def in_cache(tensor: torch.Tensor, storages: set[int]) -> bool:

@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-from energyscope.kv_cache import new_cache
+from energyscope.errors import ModelError
+from energyscope.kv_cache import cache_name, carries_states, keeps_keys, new_cache
 from energyscope.loading import LoadedModel
 from energyscope.reasons import reason
 from energyscope.replay.calls import Call
@@ -82,12 +83,21 @@ def _first_calls(call: Call, device: torch.device) -> float:
 
 
 def compilable_inputs(loaded: LoadedModel, workload: Workload) -> dict[str, Any]:
-    """Return a workload's inputs for a compiled forward: without a mask of ones, on a cache that can be traced."""
+    """Return a workload's inputs for a compiled forward: without a mask of ones, on a cache that can be traced.
+
+    Raises:
+        ModelError: there is no such cache for this model.
+
+    """
     inputs = without_full_mask(workload.inputs)
     if workload.context_length is None:
         return forward_inputs(loaded.model, inputs)
-    cache = inputs["past_key_values"]
-    return {**inputs, "past_key_values": compilable_cache(loaded, cache, workload.context_length)}
+    if not keeps_keys(loaded.model):  # its states have a fixed size, and a compiler can trace their updates
+        return inputs
+    if carries_states(loaded.model):
+        raise ModelError("it keeps keys and values and carries states, and no cache of both can be compiled here")
+    name = str(cache_name(loaded.model))
+    return {**inputs, name: compilable_cache(loaded, inputs[name], workload.context_length)}
 
 
 @torch.no_grad()

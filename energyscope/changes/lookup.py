@@ -12,6 +12,7 @@ import torch
 
 from energyscope.changes.acceptance import Acceptance
 from energyscope.errors import ModelError
+from energyscope.kv_cache import carries_states
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason, words
 from energyscope.workloads import Evaluation, position_limit
@@ -28,6 +29,8 @@ def why_no_lookup(loaded: LoadedModel, evaluation: Evaluation | None) -> Reason 
     """Return why what prompt lookup saves cannot be known here; None if it can."""
     if loaded.weights == "random":
         return reason("lookup-random-weights")
+    if carries_states(loaded.model):
+        return reason("lookup-carries-states")
     return reason("lookup-without-text") if evaluation is None else None
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from energyscope.changes.acceptance import LOOKUP
 from energyscope.changes.attention import other_attentions, own_attention
 from energyscope.changes.lookup import why_no_lookup
-from energyscope.kv_cache import CacheKind
+from energyscope.kv_cache import CacheKind, keeps_keys
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
 from energyscope.workloads import Evaluation, Workload, position_limit
@@ -66,7 +66,8 @@ class Limits:
     """What bounds the choice: the model's positions, its device, and what it can be switched to there.
 
     ``on_one_device`` means all of the model. ``attentions`` are implementations beside the model's own.
-    ``no_lookup`` says why prompt lookup cannot be judged (None: it can).
+    ``no_lookup`` says why prompt lookup cannot be judged (None: it can); without ``keeps_keys`` there is no choice
+    of a KV cache.
     """
 
     positions: int
@@ -74,6 +75,7 @@ class Limits:
     on_one_device: bool
     attentions: tuple[str, ...]
     no_lookup: Reason | None = None
+    keeps_keys: bool = True
 
 
 def bases(
@@ -120,7 +122,9 @@ def limits(loaded: LoadedModel, evaluation: Evaluation | None) -> Limits:
     """Return the limits of a loaded model with this data."""
     on_one_device = len(loaded.devices) == 1 and not loaded.offloaded
     attentions, no_lookup = other_attentions(loaded), why_no_lookup(loaded, evaluation)
-    return Limits(position_limit(loaded), loaded.device.type, on_one_device, attentions, no_lookup)
+    return Limits(
+        position_limit(loaded), loaded.device.type, on_one_device, attentions, no_lookup, keeps_keys(loaded.model)
+    )
 
 
 def header(
@@ -179,9 +183,10 @@ def _of_phase(
         if execution != base.execution:
             cache = "static" if base.phase == "decode" and execution != "eager" else base.kv_cache
             yield replace(base, what="execution", value=execution, execution=execution, kv_cache=cache)
-    if base.phase == "decode":
+    if base.phase == "decode" and limits.keeps_keys:
         other: CacheKind = "static" if base.kv_cache == "dynamic" else "dynamic"
         yield replace(base, what="kv_cache", value=other, kv_cache=other)
+    if base.phase == "decode":
         for length in sorted(set(lengths) - {base.context_length}):
             yield replace(base, what="context_length", value=str(length), context_length=length)
         for number in PROPOSED:

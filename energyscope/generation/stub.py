@@ -20,8 +20,7 @@ from torch import nn
 
 from energyscope.errors import ModelError
 from energyscope.functions import exchanged_forward
-
-CACHE = "past_key_values"
+from energyscope.kv_cache import cache_name
 
 
 @dataclass
@@ -41,15 +40,16 @@ def recorded_forward(model: nn.Module) -> Iterator[Recording]:
 
     """
     recording, original = Recording(), model.forward
+    name = str(cache_name(model))
 
     @functools.wraps(original)
     def forward(*args: Any, **kwargs: Any) -> Any:
         output = original(*args, **kwargs)
-        layers = getattr(getattr(output, CACHE, None), "layers", None)
+        layers = getattr(getattr(output, name, None), "layers", None)
         if not layers:
             raise ModelError(f"{type(model).__name__} keeps no cache in layers, and its loop cannot be run alone")
         if len(recording.outputs) < 2:
-            recording.outputs.append(_without_cache(output))
+            recording.outputs.append(_without_cache(output, name))
         first_of_kind = {type(layer): number for number, layer in reversed(list(enumerate(layers)))}
         recording.states.append(
             {
@@ -63,9 +63,9 @@ def recorded_forward(model: nn.Module) -> Iterator[Recording]:
         yield recording
 
 
-def _without_cache(output: Any) -> Any:
+def _without_cache(output: Any, name: str) -> Any:
     copied = copy.copy(output)
-    copied[CACHE] = None
+    copied[name] = None
     copied.logits = output.logits.detach().clone()
     return copied
 
@@ -82,18 +82,19 @@ def _shape_of(value: Any) -> Any:
 @contextmanager
 def stubbed_forward(model: nn.Module, recording: Recording) -> Iterator[None]:
     """Let recorded outputs replace the model's forward passes, in generations no longer than the recorded one."""
+    name = str(cache_name(model))
     current, number = None, 0  # the cache of the generation that runs, and its passes so far
 
     @functools.wraps(model.forward)  # `generate` looks at its signature
     def forward(*_args: Any, **kwargs: Any) -> Any:
         nonlocal current, number
-        cache = kwargs[CACHE]
+        cache = kwargs[name]
         if cache is not current:
             current, number = cache, 0
         for layer, attributes in recording.states[number].items():
             vars(cache.layers[layer]).update(attributes)
         output = recording.outputs[-1 if number else 0]
-        output[CACHE] = cache
+        output[name] = cache
         number += 1
         return output
 

@@ -31,6 +31,8 @@ WORDS: dict[str, str] = {
     "compiled-in-parts": "torch.compile broke the step into {parts} parts",
     "lookup-random-weights": "what prompt lookup saves depends on the text that the model writes, "
     "and random weights write none",
+    "lookup-carries-states": "the model carries states from token to token, "
+    "and cannot take back what was proposed",
     "lookup-without-text": "what prompt lookup saves depends on the text, and there is no evaluation data",
     "lookup-of-one-sequence": "prompt lookup is for one sequence, where weights are read for every token",
     "lookup-little-context": "a context of {tokens:count token} is too short to look anything up",

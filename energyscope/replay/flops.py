@@ -38,7 +38,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from energyscope.components import Component, ComponentTree
 from energyscope.functions import FunctionCall, routed
-from energyscope.kv_cache import cache_storages, caches_in, in_cache
+from energyscope.kv_cache import cache_storages, caches_in, in_cache, kept_by
 from energyscope.loading.sizes import tensor_bytes
 from energyscope.loading.torch_kernels import QuantizedLinear
 from energyscope.reasons import Reason, reason
@@ -309,7 +309,7 @@ def distinct_bytes(tensors: list[Tensor]) -> dict[Any, int]:
 
 
 def _passed(value: Any, module: nn.Module) -> Iterator[Tensor]:
-    """Yield the tensors in a module's inputs or output; of a KV cache, those of the module's own layers."""
+    """Yield the tensors in a module's inputs or output; of a cache, those of the module's own layers."""
     yield from tensors_in(value)
     for cache in caches_in(value):
         own = {getattr(part, "layer_idx", None) for part in module.modules()}
@@ -317,7 +317,7 @@ def _passed(value: Any, module: nn.Module) -> Iterator[Tensor]:
             own |= {argument for argument in value[0] if isinstance(argument, int)}  # the layer's index
         for index, layer in enumerate(cache.layers):
             if index in own:
-                yield from (tensor for tensor in (layer.keys, layer.values) if tensor is not None)
+                yield from kept_by(layer)
 
 
 def _reads_rows(module: nn.Module) -> bool:

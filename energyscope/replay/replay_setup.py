@@ -13,7 +13,7 @@ from torch import nn
 from energyscope.components import Component, ComponentTree
 from energyscope.functions import FunctionCall, answered, exchanged_forward
 from energyscope.kv_cache import cache_bytes as kept_bytes
-from energyscope.kv_cache import cache_storages, caches_in, in_cache
+from energyscope.kv_cache import cache_storages, caches_in, in_cache, states_put_back
 from energyscope.replay.activations import staged
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import Capture
@@ -47,6 +47,11 @@ class ReplaySetup:
     @contextmanager
     def round(self, target: Target) -> Iterator[list[Call]]:
         """Yield the target's round of calls; what was changed for it is restored afterwards."""
+        with states_put_back(self.captures[self.tree.root.name].kwargs), self._round(target) as round_:
+            yield round_
+
+    @contextmanager
+    def _round(self, target: Target) -> Iterator[list[Call]]:
         members = [self.tree[name] for name in target.members]
         component = self._run_on(target)
         if target.what == "node":

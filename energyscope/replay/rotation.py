@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from energyscope.kv_cache import caches_in
+from energyscope.kv_cache import caches_in, kept_by
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import Capture
 from energyscope.replay.tensors import cloned, tensors_in
@@ -73,7 +73,7 @@ def own_round(module: nn.Module, capture: Capture, *, instances: int, kind: str)
 def _read_other_layer(module: nn.Module, capture: Capture, number: int) -> None:
     """Let a copy read another layer's keys and values: those of its own layer would be in the L2 cache by then."""
     layers = [layer for cache in caches_in((capture.args, capture.kwargs)) for layer in cache.layers]
-    shapes = [None if layer.keys is None else (layer.keys.shape, layer.keys.device) for layer in layers]
+    shapes = [[(tensor.shape, tensor.device) for tensor in kept_by(layer)] for layer in layers]
     parts: list[Any] = list(module.modules())
     for part in parts:
         own = getattr(part, "layer_idx", None)

@@ -28,12 +28,13 @@ from energyscope.adapters import Granularity
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.errors import ModelError, UsageError
 from energyscope.grouping import group_by
-from energyscope.kv_cache import hold, new_cache
+from energyscope.kv_cache import cache_name, hold, new_cache
 from energyscope.loading import LoadedModel
 from energyscope.loading.model import load_skeleton
 from energyscope.loading.options import NATIVE, QUANTIZED
 from energyscope.loading.planning import heads
 from energyscope.loading.sizes import planned_parameters
+from energyscope.model_inputs import takes
 from energyscope.replay.flops import Work, count_work
 from energyscope.scaling.cells import Shape
 from energyscope.unknown import total
@@ -117,10 +118,22 @@ class Skeleton:
         cache = new_cache(self.loaded.model, "dynamic", positions=0)
         if decode:
             with torch.no_grad(), MetaTensorMode({}):
-                self.loaded.model(**_cached_inputs(ids[:, :-1], mask[:, :-1], cache))
+                self.loaded.model(**self._cached_inputs(ids[:, :-1], mask[:, :-1], cache))
             ids = ids[:, -1:].contiguous()
         hold(cache)  # as a run's is: what comes in does not count as kept before
-        return _cached_inputs(ids, mask, cache), ids
+        return self._cached_inputs(ids, mask, cache), ids
+
+    def _cached_inputs(self, ids: Tensor, mask: Tensor, cache: Cache) -> dict[str, Any]:
+        """Return what `generate` gives the model for these tokens; positions of every sequence among it."""
+        given = {
+            "input_ids": ids.to(META),
+            "attention_mask": mask,
+            "position_ids": torch.empty(ids.shape, dtype=torch.long, device=META),
+            str(cache_name(self.loaded.model)): cache,
+            "use_cache": True,
+            "logits_to_keep": 1,
+        }
+        return {name: value for name, value in given.items() if takes(self.loaded.model, name)}
 
     def _by_kind(
         self, tree: ComponentTree, works: Mapping[str, Work], calls: Mapping[str, int], asked: PassShape
@@ -151,18 +164,6 @@ class Skeleton:
         """Return by how many bytes the component's quantized weights are smaller than what was counted."""
         below = "" if component.name == WHOLE else f"{component.name}."
         return sum(saved for path, saved in self._savings.items() if path.startswith(below))
-
-
-def _cached_inputs(ids: Tensor, mask: Tensor, cache: Cache) -> dict[str, Any]:
-    """Return what `generate` gives a model for these tokens; positions of every sequence among it."""
-    return {
-        "input_ids": ids.to(META),
-        "attention_mask": mask,
-        "position_ids": torch.empty(ids.shape, dtype=torch.long, device=META),
-        "past_key_values": cache,
-        "use_cache": True,
-        "logits_to_keep": 1,
-    }
 
 
 def _count(calls: Counter[str], name: str, *_: Any) -> None:

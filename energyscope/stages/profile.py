@@ -14,6 +14,7 @@ from energyscope.accounting import records
 from energyscope.accounting.aggregate import Attribution, attribute
 from energyscope.adapters import Granularity
 from energyscope.components import Component, ComponentTree, component_tree
+from energyscope.kv_cache import states_put_back
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.interval import drift
@@ -142,6 +143,13 @@ def captures_of(
     tree: ComponentTree, inputs: Mapping[str, Any], loaded: LoadedModel, execution: Execution
 ) -> tuple[dict[str, Capture], list[Reason]]:
     """Return what every component is given in the execution that is measured, and what to know of it."""
+    with states_put_back(inputs):
+        return _captures_of(tree, inputs, loaded, execution)
+
+
+def _captures_of(
+    tree: ComponentTree, inputs: Mapping[str, Any], loaded: LoadedModel, execution: Execution
+) -> tuple[dict[str, Capture], list[Reason]]:
     budget = device_budget(*loaded.devices)
     if execution == "eager":
         return capture(tree, inputs, ActivationStore(budget)), []

@@ -7,15 +7,14 @@ keys and values of a real pass over as many tokens. `context_length` is how many
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from energyscope.errors import DeviceError, ModelError, UsageError
-from energyscope.kv_cache import CacheKind, hold
+from energyscope.kv_cache import CacheKind, cache_name, caches_in, hold
 from energyscope.loading import LoadedModel
 from energyscope.loading.devices import gigabytes, usable_bytes
 from energyscope.reasons import Reason, reason
@@ -62,9 +61,8 @@ def too_long(loaded: LoadedModel, prompt: int, new_tokens: int) -> Reason | None
 
 
 def can_generate(loaded: LoadedModel) -> bool:
-    """Tell whether the model predicts the next token and can keep keys and values."""
-    parameters = inspect.signature(loaded.model.forward).parameters
-    return loaded.adapter.task == "next-token" and "past_key_values" in parameters
+    """Tell whether the model predicts the next token and can keep what it needs of those before."""
+    return loaded.adapter.task == "next-token" and cache_name(loaded.model) is not None
 
 
 def decode_step(  # noqa: PLR0913  what a step is made of
@@ -102,7 +100,7 @@ def decode_step(  # noqa: PLR0913  what a step is made of
     inputs["input_ids"] = ids[:, cached:].contiguous()  # the text's own next token, not the likeliest
     if proposed:
         inputs = _with_rows(inputs, cached)
-    hold(inputs["past_key_values"])
+    _hold_all(inputs)
     return Workload(
         inputs,
         tokens.tokens,
@@ -131,12 +129,13 @@ def prompt_pass(loaded: LoadedModel, workload: Workload, *, kv_cache: CacheKind,
     _check_generates(loaded)
     ids = workload.inputs["input_ids"]
     inputs = inputs_of_generate(loaded.model, ids, kv_cache=kv_cache, new_tokens=new_tokens, cached=0)
-    cache = inputs["past_key_values"]
     if kv_cache == "static":  # its memory is there before the prompt comes: a graph could not set it up
+        kept = {str(name): inputs[name] for name in [cache_name(loaded.model)] if name in inputs}
         with torch.no_grad():
-            loaded.model(input_ids=ids[:, :1], past_key_values=cache, use_cache=True)
-        cache.reset()
-    hold(cache)
+            loaded.model(input_ids=ids[:, :1], use_cache=True, **kept)
+        for cache in caches_in(kept):
+            cache.reset()
+    _hold_all(inputs)
     return Workload(
         inputs,
         workload.tokens,
@@ -146,10 +145,17 @@ def prompt_pass(loaded: LoadedModel, workload: Workload, *, kv_cache: CacheKind,
     )
 
 
+def _hold_all(inputs: Mapping[str, Any]) -> None:
+    for cache in caches_in(inputs):
+        hold(cache)
+
+
 def cache_need(loaded: LoadedModel, batch_size: int, context_length: int) -> int:
     """Return the bytes of a KV cache of full attention: 2 x layers x heads of keys x their size x tokens."""
     config = text_config(loaded)
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    heads = getattr(config, "num_key_value_heads", None) or getattr(config, "num_attention_heads", None)
+    if heads is None:  # without attention; states take no more memory the longer the context is
+        return 0
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     model: Any = loaded.model  # its dtype is that of what is not quantized: keys and values have it too
     token = 2 * int(config.num_hidden_layers) * int(heads) * int(size) * int(model.dtype.itemsize)
@@ -197,10 +203,13 @@ def inputs_of_generate(
 
     The call itself is not made. The prompt's pass has 0, the first decode step as many as the prompt.
     """
+    seen = 0  # tokens, counted here: what a model keeps does not always know how many it has seen
 
     def before(_model: Any, _args: Any, inputs: dict[str, Any]) -> None:
-        if int(inputs["past_key_values"].get_seq_length()) == cached:
+        nonlocal seen
+        if seen == cached:
             raise _ReachedError(inputs)
+        seen += inputs["input_ids"].shape[1]
 
     in_parts = ids.numel() > FILLED_AT_ONCE and cached > 0
     handle = model.register_forward_pre_hook(before, with_kwargs=True)

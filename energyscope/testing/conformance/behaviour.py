@@ -13,7 +13,7 @@ from energyscope.adapters import GRANULARITIES, Adapter
 from energyscope.components import ComponentTree, component_tree
 from energyscope.functions import FunctionCall
 from energyscope.impact.outputs import checksum
-from energyscope.kv_cache import CACHE_KINDS, CacheKind, caches_in
+from energyscope.kv_cache import CACHE_KINDS, CacheKind, caches_in, kept_by, states_put_back
 from energyscope.loading import LoadedModel
 from energyscope.reasons import words
 from energyscope.replay.capture import Capture, capture, forward_inputs
@@ -73,10 +73,16 @@ def unfaithful(tree: ComponentTree, inputs: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _repeats(module: nn.Module, recorded: Capture, times: int = 2) -> bool:
+def _repeats(module: nn.Module, recorded: Capture, kept: Mapping[str, Any] | None = None, times: int = 2) -> bool:
+    """Tell whether replays give what was recorded; what a step keeps of those before it is ``kept`` as it is."""
     (call,) = calls_of([module], recorded)
+
+    def once() -> bool:
+        with states_put_back(kept or {}):
+            return same(call(), recorded.output)
+
     with torch.inference_mode():
-        return all(same(call(), recorded.output) for _ in range(times))
+        return all(once() for _ in range(times))
 
 
 def same(left: Any, right: Any) -> bool:
@@ -142,23 +148,21 @@ def decode(loaded: LoadedModel) -> Check:
 def _decode_problems(loaded: LoadedModel, kind: CacheKind) -> Iterator[str]:
     step = decode_step(loaded, context_length=CONTEXT, kv_cache=kind)
     tree = component_tree(loaded.model, loaded.adapter, "fine", kv_cache=True)
-    captures = capture(tree, step.inputs)
+    with states_put_back(step.inputs):
+        captures = capture(tree, step.inputs)
     tree = tree.without([part.name for part in tree if part.name not in captures])
     before = _cached(step.inputs)
-    wrong = [part.name for part in tree if not _repeats(part.module, captures[part.name])]
+    wrong = [part.name for part in tree if not _repeats(part.module, captures[part.name], step.inputs)]
     if wrong:
         yield f"other outputs than in the step: {some(wrong)}"
     if _cached(step.inputs) != before:
-        yield "its keys, values or length are others than before"
+        yield "its keys, values or length, or its states, are others than before"
 
 
 def _cached(inputs: Mapping[str, Any]) -> list[Any]:
-    return [
-        (int(cache.get_seq_length(index)), *(checksum(item) for item in (layer.keys, layer.values)))
-        for cache in caches_in(inputs)
-        for index, layer in enumerate(cache.layers)
-        if layer.keys is not None and layer.keys.numel()
-    ]
+    layers = [layer for cache in caches_in(inputs) for layer in cache.layers]
+    lengths = [int(layer.get_seq_length()) for layer in layers if hasattr(layer, "get_seq_length")]
+    return [*lengths, *(checksum(tensor) for layer in layers for tensor in kept_by(layer) if tensor.numel())]
 
 
 class Traces:
