@@ -156,6 +156,8 @@ def caches_in(value: Any) -> Iterator[Any]:
             yield from caches_in(item)
     elif is_cache(value):
         yield value
+    elif hasattr(value, "cross_attention_cache"):  # a decoder's own cache, and that of what its encoder made
+        yield from (value.self_attention_cache, value.cross_attention_cache)
 
 
 def is_cache(value: Any) -> bool:

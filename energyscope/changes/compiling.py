@@ -24,6 +24,7 @@ from energyscope.reasons import reason
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import forward_inputs
 from energyscope.replay.graph_inputs import without_full_mask
+from energyscope.workloads.decoding import can_generate
 from energyscope.workloads.timed import Workload
 
 FIRST_CALLS = 3  # the first compiles; a second compilation, for what the first call changed, would come by then
@@ -92,6 +93,8 @@ def compilable_inputs(loaded: LoadedModel, workload: Workload) -> dict[str, Any]
     inputs = without_full_mask(workload.inputs)
     if workload.context_length is None:
         return forward_inputs(loaded.model, inputs)
+    if not can_generate(loaded):
+        raise ModelError("the cache of a decoder beside an encoder cannot be compiled here")
     if not keeps_keys(loaded.model):  # its states have a fixed size, and a compiler can trace their updates
         return inputs
     if carries_states(loaded.model):

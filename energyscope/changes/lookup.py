@@ -16,7 +16,7 @@ from energyscope.kv_cache import carries_states
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason, words
 from energyscope.workloads import Evaluation, position_limit
-from energyscope.workloads.decoding import fresh_cache_length, generation_options
+from energyscope.workloads.decoding import can_generate, fresh_cache_length, generation_options
 from energyscope.workloads.timed import benchmark_inputs
 
 TEXTS, NEW_TOKENS = 16, 32
@@ -29,6 +29,8 @@ def why_no_lookup(loaded: LoadedModel, evaluation: Evaluation | None) -> Reason 
     """Return why what prompt lookup saves cannot be known here; None if it can."""
     if loaded.weights == "random":
         return reason("lookup-random-weights")
+    if not can_generate(loaded):
+        return reason("lookup-beside-an-encoder")
     if carries_states(loaded.model):
         return reason("lookup-carries-states")
     return reason("lookup-without-text") if evaluation is None else None

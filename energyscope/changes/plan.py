@@ -17,7 +17,7 @@ from energyscope.kv_cache import CacheKind, keeps_keys
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
 from energyscope.workloads import Evaluation, Workload, position_limit
-from energyscope.workloads.decoding import can_generate, check_context, default_context
+from energyscope.workloads.decoding import can_decode, can_generate, check_context, default_context
 
 Phase = Literal["prefill", "decode"]
 Execution = Literal["eager", "cuda-graph", "torch-compile"]
@@ -95,7 +95,7 @@ def bases(
         UsageError: the context is beyond the model's positions.
 
     """
-    generates = can_generate(loaded)
+    generates, decodes = can_generate(loaded), can_decode(loaded)
     prefill = Alternative(
         what=BASE,
         value=BASE,
@@ -106,12 +106,13 @@ def bases(
         kv_cache=kv_cache if generates else None,
         attention=own_attention(loaded.model),
     )
-    if not generates:
+    if not decodes:
         return [prefill]
     context = default_context(loaded) if context_length is None else context_length
     decode = replace(
         prefill,
         phase="decode",
+        kv_cache=kv_cache,
         batch_size=batch_size or prompt.batch_size,
         context_length=check_context(loaded, context),
     )

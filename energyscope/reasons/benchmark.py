@@ -31,6 +31,7 @@ WORDS: dict[str, str] = {
     "compiled-in-parts": "torch.compile broke the step into {parts} parts",
     "lookup-random-weights": "what prompt lookup saves depends on the text that the model writes, "
     "and random weights write none",
+    "lookup-beside-an-encoder": "prompt lookup is for models without an encoder here",
     "lookup-carries-states": "the model carries states from token to token, "
     "and cannot take back what was proposed",
     "lookup-without-text": "what prompt lookup saves depends on the text, and there is no evaluation data",

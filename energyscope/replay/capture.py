@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from energyscope.components import Component, ComponentTree
-from energyscope.errors import ModelError
 from energyscope.functions import routed
 from energyscope.kv_cache import cache_storages
 from energyscope.replay.activations import ActivationStore
@@ -54,12 +53,8 @@ def capture(
 ) -> dict[str, Capture]:
     """Run the model once and keep every component's inputs (cloned) and output, by component name.
 
-    Not in inference mode, which does not count writes to tensors. An optional part that the model did not call
-    has no capture: see `not_called`.
-
-    Raises:
-        ModelError: a component was never called, so it cannot be measured.
-
+    Not in inference mode, which does not count writes to tensors. A part that the model did not call has no
+    capture: see `not_called`.
     """
     arguments = forward_inputs(tree.root.module, inputs)
     captures = {tree.root.name: Capture((), arguments)}
@@ -67,23 +62,14 @@ def capture(
     store.standing |= cache_storages(arguments)
     with _recording(tree, captures, store):
         captures[tree.root.name].output = tree.root.module(**arguments)
-    missing = [
-        component.name
-        for component in not_called(tree, captures)
-        if not (component.part and component.part.optional)
-    ]
-    if missing:
-        raise ModelError(
-            f"{missing[0]} was not called in a forward pass ({len(missing)} such components): "
-            "its adapter must not declare it"
-        )
     return captures
 
 
 def not_called(tree: ComponentTree, captures: Mapping[str, Capture]) -> list[Component]:
-    """Return the components without a capture: optional parts that this model does not call.
+    """Return the components without a capture: parts that this pass does not call.
 
-    A model whose attention is not ``sdpa`` has no attention core. Continue with ``tree.without(names)``.
+    A model whose attention is not ``sdpa`` has no attention core, a decode step no encoder. Continue with
+    ``tree.without(names)``.
     """
     return [component for component in tree if component.name not in captures]
 

@@ -39,6 +39,7 @@ from energyscope.workloads import Workload
 from energyscope.workloads.decoding import (
     CANNOT_GENERATE,
     USE_PREFILL,
+    can_decode,
     can_generate,
     check_context,
     decode_step,
@@ -95,7 +96,7 @@ def plan_phases(settings: RunSettings, loaded: LoadedModel) -> list[PhasePlan]:
     planned = [] if phase == "decode" else _each(settings, PREFILL, None, first)
     if phase == PREFILL:
         return planned
-    if not can_generate(loaded):
+    if not can_decode(loaded):
         raise UsageError(f"{loaded.name} {CANNOT_GENERATE}, {USE_PREFILL}")
     asked = dict.fromkeys(settings.context_lengths)
     lengths = [check_context(loaded, length) for length in asked] or [default_context(loaded)]
@@ -174,6 +175,7 @@ def workload_of(
     """Return what the model is given in a phase; ``prompt`` is the run's input.
 
     A prefill beside decode steps is that of a generation: it fills a KV cache, and the head sees the last token.
+    That of an encoder and decoder is one pass over both.
     """
     if phase_plan.phase == "decode":
         return decode_step(
@@ -184,7 +186,7 @@ def workload_of(
             evaluation=evaluation,
             seed=settings.seed,
         )
-    if not has_cache(phase_plan, settings, loaded.adapter):
+    if not has_cache(phase_plan, settings, loaded.adapter) or not can_generate(loaded):
         return prompt
     return prompt_pass(loaded, prompt, kv_cache=settings.kv_cache, new_tokens=settings.new_tokens)
 
@@ -192,7 +194,7 @@ def workload_of(
 def why_no_generation(settings: RunSettings, loaded: LoadedModel) -> Reason | None:
     """Return why a run explains no generation; None where it does."""
     if not can_generate(loaded):
-        return reason("generates-no-text")
+        return reason("decodes-beside-an-encoder" if can_decode(loaded) else "generates-no-text")
     if resolve_phase(settings, loaded.adapter) == PREFILL:
         return reason("one-pass")
     return reason("offloaded-model") if loaded.offloaded else None

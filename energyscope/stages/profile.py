@@ -163,9 +163,14 @@ def _captures_of(
 
 
 def present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[ComponentTree, list[Reason]]:
-    """Return the tree without what this model does not call, and a note on each function and group of it."""
+    """Return the tree without what is not called, and a note on each function and group that is not in another."""
     absent = not_called(tree, captures)
-    names = Counter((component.part and component.part.function) or component.group for component in absent)
+    inside = {component.name for component in absent}
+    names = Counter(
+        (component.part and component.part.function) or component.group
+        for component in absent
+        if component.parent not in inside
+    )
     notes = [
         reason("components-not-called", components=number, function=name) for name, number in sorted(names.items())
     ]

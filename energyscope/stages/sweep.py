@@ -38,7 +38,7 @@ from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.preparing import load, skeleton_of
 from energyscope.stages.run import default_name, run_loaded
-from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_generate, check_context
+from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_decode, check_context
 from energyscope.workloads.limits import check_length
 
 STAGE = "sweep"
@@ -257,7 +257,7 @@ def lengths_refused(settings: SweepSettings) -> dict[int, str]:
     """
     run = settings.run
     model = skeleton_of(run)
-    if run.phase == "decode" and not can_generate(model):
+    if run.phase == "decode" and not can_decode(model):
         raise UsageError(f"{model.name} {CANNOT_GENERATE}, {USE_PREFILL}")
     checked = check_context if run.phase == "decode" else check_length
     refused = {}

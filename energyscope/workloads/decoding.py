@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.kv_cache import CacheKind, cache_name, caches_in, hold
 from energyscope.loading import LoadedModel
 from energyscope.loading.devices import gigabytes, usable_bytes
+from energyscope.model_inputs import main_input
 from energyscope.reasons import Reason, reason
 from energyscope.workloads.evaluation import Evaluation
 from energyscope.workloads.limits import position_limit, text_config
@@ -26,6 +28,8 @@ CONTEXT_LENGTH = 1024
 FILLED_AT_ONCE = 16384  # tokens of all sequences together: a long context at once needs much more memory
 LENGTH_MEMORY = "_previous_max_cache_length"  # `generate` makes a static cache as long as earlier ones were
 CANNOT_GENERATE = "generates no text"
+SEQUENCES = "sequence-to-sequence"
+DECODER_IDS = "decoder_input_ids"
 USE_PREFILL = "so it has no decode step: use --phase prefill"
 
 
@@ -60,9 +64,14 @@ def too_long(loaded: LoadedModel, prompt: int, new_tokens: int) -> Reason | None
     return reason("too-few-positions", tokens=prompt + new_tokens, positions=limit, left=max(limit - prompt, 0))
 
 
+def can_decode(loaded: LoadedModel) -> bool:
+    """Tell whether the model writes token by token and can keep what it needs of those before."""
+    return loaded.adapter.task in {"next-token", SEQUENCES} and cache_name(loaded.model) is not None
+
+
 def can_generate(loaded: LoadedModel) -> bool:
-    """Tell whether the model predicts the next token and can keep what it needs of those before."""
-    return loaded.adapter.task == "next-token" and cache_name(loaded.model) is not None
+    """Tell whether it decodes without an encoder, so that its prompt fills the cache that its steps go on from."""
+    return can_decode(loaded) and loaded.adapter.task != SEQUENCES
 
 
 def decode_step(  # noqa: PLR0913  what a step is made of
@@ -79,6 +88,8 @@ def decode_step(  # noqa: PLR0913  what a step is made of
     """Return one decode step of a batch on a cache filled with ``context_length`` tokens; it can be replayed.
 
     A static cache has room for ``new_tokens`` behind them, as in a generation of so many, and is read as a whole.
+    A decoder beside an encoder has as many tokens in its cache as the encoder has read; what the encoder made of
+    them is there, and it does not run again.
     A step that verifies so many ``proposed`` tokens has as many rows more, and its cache as many tokens fewer: its
     last row sees what the one row of an ordinary step sees.
 
@@ -87,17 +98,22 @@ def decode_step(  # noqa: PLR0913  what a step is made of
         DeviceError: the cache does not fit.
 
     """
-    _check_generates(loaded)
+    if not can_decode(loaded):
+        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}, {USE_PREFILL}")
     context = check_context(loaded, default_context(loaded) if context_length is None else context_length)
     tokens = profile_inputs(
         loaded, batch_size=batch_size, sequence_length=context + 1, evaluation=evaluation, seed=seed
     )
-    ids = tokens.inputs["input_ids"]
+    name = DECODER_IDS if loaded.adapter.task == SEQUENCES else "input_ids"
+    source = _source_of(loaded, tokens, context) if name == DECODER_IDS else None
+    ids = tokens.inputs[name]
     _require_room(loaded, batch_size, context)
     cached = context - proposed
     prompt, room = ids[:, :cached], new_tokens + proposed
-    inputs = inputs_of_generate(loaded.model, prompt, kv_cache=kv_cache, new_tokens=room, cached=cached)
-    inputs["input_ids"] = ids[:, cached:].contiguous()  # the text's own next token, not the likeliest
+    inputs = inputs_of_generate(
+        loaded.model, prompt, kv_cache=kv_cache, new_tokens=room, cached=cached, source=source
+    )
+    inputs[name] = ids[:, cached:].contiguous()  # the text's own next token, not the likeliest
     if proposed:
         inputs = _with_rows(inputs, cached)
     _hold_all(inputs)
@@ -110,6 +126,13 @@ def decode_step(  # noqa: PLR0913  what a step is made of
         context_length=cached,
         kv_cache=kv_cache,
     )
+
+
+def _source_of(loaded: LoadedModel, tokens: Workload, length: int) -> dict[str, Any]:
+    """Return what the encoder reads: at most ``length`` tokens, or an image or sound."""
+    source = {name: value for name, value in tokens.inputs.items() if not name.startswith("decoder_")}
+    read = main_input(loaded.model) == "input_ids"
+    return {name: value[:, :length] if read else value for name, value in source.items()}
 
 
 def _with_rows(inputs: dict[str, Any], cached: int) -> dict[str, Any]:
@@ -197,27 +220,41 @@ class _ReachedError(Exception):
 
 
 def inputs_of_generate(
-    model: Any, ids: torch.Tensor, *, kv_cache: CacheKind, new_tokens: int, cached: int
+    model: Any,
+    ids: torch.Tensor,
+    *,
+    kv_cache: CacheKind,
+    new_tokens: int,
+    cached: int,
+    source: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the keyword arguments of a generation's first call of the model with ``cached`` tokens in the cache.
 
-    The call itself is not made. The prompt's pass has 0, the first decode step as many as the prompt.
+    The call itself is not made. The prompt's pass has 0, the first decode step as many as the prompt has. The
+    ``ids`` are those of the prompt, of a decoder where an encoder reads ``source``.
     """
+    from transformers import GenerationMixin
+
     seen = 0  # tokens, counted here: what a model keeps does not always know how many it has seen
 
     def before(_model: Any, _args: Any, inputs: dict[str, Any]) -> None:
         nonlocal seen
         if seen == cached:
             raise _ReachedError(inputs)
-        seen += inputs["input_ids"].shape[1]
+        seen += inputs["input_ids" if source is None else DECODER_IDS].shape[1]
 
-    in_parts = ids.numel() > FILLED_AT_ONCE and cached > 0
+    in_parts = source is None and ids.numel() > FILLED_AT_ONCE and cached > 0
+    if source is None:
+        generate, given = model.generate, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    else:  # the first of the ids begins every sequence, or `generate` would write another one before
+        first = ids[0, 0].expand(ids.shape[0], 1)
+        generate = partial(GenerationMixin.generate, model, decoder_start_token_id=int(ids[0, 0]))
+        given = {**source, DECODER_IDS: torch.cat([first, ids[:, 1:]], dim=1)}
     handle = model.register_forward_pre_hook(before, with_kwargs=True)
     try:
         with fresh_cache_length(model):
-            model.generate(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
+            generate(
+                **given,
                 max_new_tokens=new_tokens,
                 prefill_chunk_size=max(1, FILLED_AT_ONCE // ids.shape[0]) if in_parts else None,
                 **generation_options(kv_cache, new_tokens),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 import torch
+from task_models import task_model
 
+from energyscope.components import component_tree
 from energyscope.errors import DeviceError, UsageError
 from energyscope.loading import load_model
-from energyscope.replay.capture import forward_inputs
+from energyscope.reasons import read
+from energyscope.replay.capture import capture, forward_inputs
+from energyscope.stages.profile import present
 from energyscope.workloads import decoding, profile_inputs
-from energyscope.workloads.decoding import can_generate, decode_step, default_context, prompt_pass
+from energyscope.workloads.decoding import can_decode, can_generate, decode_step, default_context, prompt_pass
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +53,38 @@ def test_a_step_that_verifies_a_proposal_ends_as_an_ordinary_step(loaded, kind, 
     text = profile_inputs(loaded, sequence_length=context + 1).inputs["input_ids"]
     whole = loaded.model(input_ids=text, use_cache=False).logits[:, -4:]
     torch.testing.assert_close(logits[1], whole, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_a_decoders_step_is_that_of_the_whole_text_beside_its_encoder(kind):
+    """GIVEN T5 THEN a step reads a token, what the encoder made of as many, and caches of both."""
+    t5 = task_model("sequence-to-sequence")
+    step = decode_step(t5, batch_size=2, context_length=9, kv_cache=kind)
+    assert step.inputs["decoder_input_ids"].shape == (2, 1)
+    assert step.inputs["encoder_outputs"][0].shape[:2] == (2, 9)
+    assert "input_ids" not in step.inputs
+    text = profile_inputs(t5, batch_size=2, sequence_length=10).inputs
+    decoder = text["decoder_input_ids"].clone()
+    decoder[:, 0] = decoder[0, 0]
+    with torch.no_grad():
+        whole = t5.model(input_ids=text["input_ids"][:, :9], decoder_input_ids=decoder, use_cache=False).logits
+        for _ in range(2):
+            logits = t5.model(**forward_inputs(t5.model, step.inputs)).logits
+            torch.testing.assert_close(logits[:, -1], whole[:, -1], atol=1e-4, rtol=1e-4)
+    assert can_decode(t5)
+    assert not can_generate(t5)
+
+
+def test_components_that_a_step_does_not_call_are_named_by_their_outermost():
+    """GIVEN a decoder's step THEN its encoder is left out, and notes name its layers, not what is in them."""
+    t5 = task_model("sequence-to-sequence")
+    tree = component_tree(t5.model, t5.adapter, "medium", kv_cache=True)
+    called, notes = present(tree, capture(tree, decode_step(t5, context_length=9).inputs))
+    absent = {component.name for component in tree} - {component.name for component in called}
+    assert {name.split(".")[0] for name in absent} == {"encoder", "shared"}  # the embedding that the encoder has
+    assert {note.values["function"] for note in map(read, notes)} == {
+        "encoder.block.{layer}", "encoder.final_layer_norm", "shared",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])

@@ -23,7 +23,7 @@ from energyscope.replay.tensors import cloned, tensors_in
 from energyscope.stages.ablate import ablate
 from energyscope.testing.conformance.check import Check, said, some
 from energyscope.testing.conformance.structure import called_tree
-from energyscope.workloads.decoding import can_generate, decode_step
+from energyscope.workloads.decoding import can_decode, decode_step
 from energyscope.workloads.inputs import synthetic_evaluation
 
 EXAMPLES = 4
@@ -127,7 +127,7 @@ def removal(loaded: LoadedModel, tree: ComponentTree) -> tuple[Check, Check]:
 
 def decode(loaded: LoadedModel) -> Check:
     """Check that a decode step, replayed component by component, leaves its KV cache as it was."""
-    if not can_generate(loaded):
+    if not can_decode(loaded):
         return Check("decode", passed=None, detail="this model has no decode step with a KV cache")
     problems: list[str] = []
     held: list[str] = []
@@ -156,7 +156,7 @@ def _decode_problems(loaded: LoadedModel, kind: CacheKind) -> Iterator[str]:
     if wrong:
         yield f"other outputs than in the step: {some(wrong)}"
     if _cached(step.inputs) != before:
-        yield "its keys, values or length, or its states, are others than before"
+        yield "its keys, values, states or length are others than before"
 
 
 def _cached(inputs: Mapping[str, Any]) -> list[Any]:
