@@ -15,7 +15,8 @@ from energyscope.changes.savings import levers
 from energyscope.errors import DataError, ModelError, RunError, UsageError
 from energyscope.loading import load_model
 from energyscope.loading.options import BY_TORCH
-from energyscope.planning.record import PlanRecord, to_judge
+from energyscope.planning.record import STILL, TOGETHER, PlanRecord, to_judge
+from energyscope.planning.replaying import MODEL, applied_target
 from energyscope.reasons import read
 from energyscope.runs.store import read_journal
 from energyscope.settings.run import RunSettings
@@ -70,6 +71,26 @@ def everywhere(run, precision):
 
 def record_of(run):
     return PlanRecord([entry for entry in read_journal(run.path) if entry.get("stage") == "plan"])
+
+
+def test_a_precision_is_measured_again_without_groups_that_it_leaves_no_saving(tmp_path, monkeypatch):
+    """GIVEN a precision that saves nothing in attention once all have it THEN it is measured in the MLPs alone."""
+
+    def saving(record, group, precision, _objective):
+        return 1.0 if group.kind.startswith("mlp") or not record.together_in(TOGETHER, precision) else -1.0
+
+    monkeypatch.setattr(PlanRecord, "saving", saving)
+    run = energyscope.run(
+        "tiny-gpt2", **SHORT, budget="perplexity +2%", plan_precisions=("int8",), name="again", root=tmp_path
+    )
+    record = record_of(run)
+    families = {group.family: group.kind for group in record.groups}
+    assert {families[family] for family in record.together_in(STILL, "int8")} == {"mlp.up", "mlp.down"}
+    assert set(record.measured(STILL)) == {MODEL.key, applied_target("all int8").key}
+    still, others = record.prediction.together["int8"]
+    assert {families[family].split(".")[0] for family in others.families} == {"attention"}
+    assert set(still.families) | set(others.families) == set(families)
+    assert others.others is still
 
 
 def test_everything_that_a_plan_needs_is_journalled(run):
