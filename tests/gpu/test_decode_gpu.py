@@ -95,7 +95,7 @@ def test_components_and_trace_agree(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mamba2-130m", "gemma-3-1b", "t5-small"])
 def test_the_books_close_of_states_windows_and_decoders(name, tmp_path):
-    """GIVEN states, a window that is full, a decoder beside an encoder THEN parts add up to 90-110 % in a graph."""
+    """GIVEN states, a full window, a decoder beside an encoder THEN parts add up to 90-110 % in a graph."""
     run = energyscope.run(
         name, weights="random", precision="bf16", layers="kinds", phase="decode", context_lengths=(600,),
         kv_cache="static", execution="cuda-graph", passes=3, stages=("profile",), root=tmp_path,
