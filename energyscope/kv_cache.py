@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 
 CacheKind = Literal["dynamic", "static"]
 CACHE_KINDS: tuple[CacheKind, ...] = ("dynamic", "static")
+_ATTENTIONS = ("FullAttention", "SlidingWindowAttention", "StaticFullAttention", "StaticSlidingWindowAttention")
+_HELD = {
+    f"transformers.cache_utils.{name}"
+    for name in (
+        "DynamicCache", "StaticCache", "DynamicLayer", "DynamicSlidingWindowLayer", "StaticLayer",
+        "StaticSlidingWindowLayer", "LinearAttentionLayer",
+        *(f"LinearAttentionAnd{attention}Layer" for attention in _ATTENTIONS),
+    )
+}  # fmt: skip
 _NAMES = ("past_key_values", "cache_params", STATES)  # what forwards call that which they keep from token to token
 
 
@@ -54,19 +63,12 @@ def hold(cache: Cache) -> Cache:
         ModelError: it has layers of a kind that cannot be held.
 
     """
-    from transformers.cache_utils import (
-        DynamicLayer,
-        DynamicSlidingWindowLayer,
-        LinearAttentionLayer,
-        StaticLayer,
-        StaticSlidingWindowLayer,
-    )
+    from transformers.cache_utils import LinearAttentionLayer, StaticLayer, StaticSlidingWindowLayer
 
-    known = {DynamicLayer, DynamicSlidingWindowLayer, StaticLayer, StaticSlidingWindowLayer}
-    for layer in cache.layers:
-        if type(layer) not in known and not isinstance(layer, LinearAttentionLayer):
+    for part in (cache, *cache.layers):
+        if f"{type(part).__module__}.{type(part).__qualname__}" not in _HELD:
             raise ModelError(
-                f"this model's KV cache has a {type(layer).__name__}, which replay cannot hold: "
+                f"this model's KV cache has a {type(part).__name__}, which replay cannot hold: "
                 "use another --kv-cache, or --phase prefill without a cache"
             )
     for layer in cache.layers:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from energyscope.errors import ModelError
 from energyscope.kv_cache import (
     CACHE_KINDS,
     cache_name,
@@ -15,7 +16,7 @@ from energyscope.kv_cache import (
     keeps_keys,
     states_put_back,
 )
-from energyscope.workloads.decoding import inputs_of_generate
+from energyscope.workloads.decoding import check_states, inputs_of_generate
 
 CONTEXT = 6
 FAMILIES = {
@@ -67,6 +68,36 @@ def test_a_prompt_is_read_as_the_first_every_time(model, ids):
     with torch.no_grad():
         first = model(**inputs).logits
         torch.testing.assert_close(model(**inputs).logits, first)
+
+
+HIDDEN = {
+    "xlstm": {"hidden_size": 128, "num_heads": 2, "num_blocks": 2, "chunk_size": 16, "mode": "inference"},
+    "minimax": {
+        "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "head_dim": 16, "num_local_experts": 2, "block_size": 4,
+        "layer_types": ["linear_attention", "full_attention"],
+    },
+    "recurrent_gemma": {
+        "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "head_dim": 16, "lru_width": 32, "attention_window_size": 8,
+        "block_types": ["recurrent", "attention"],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "where"),
+    [("xlstm", "xLSTMCache"), ("minimax", "MiniMaxCache"), ("recurrent_gemma", "a step changes model.layers.0")],
+)
+def test_states_that_nobody_finds_are_refused(family, where):
+    """GIVEN states in a cache of the model's own, or in its modules THEN there is no decode step."""
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, vocab_size=64, **HIDDEN[family])).eval()
+    ids = torch.arange(5, 5 + CONTEXT)[None]
+    with pytest.raises(ModelError, match=where):  # noqa: PT012 - whichever sees it first
+        inputs = inputs_of_generate(model, ids, kv_cache="dynamic", new_tokens=2, cached=CONTEXT)
+        for cache in caches_in(inputs):
+            hold(cache)
+        check_states(model, {**inputs, "input_ids": ids[:, -1:]})
 
 
 def test_what_a_model_keeps_is_known_by_its_forward_and_its_cache(model):

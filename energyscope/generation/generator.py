@@ -15,7 +15,7 @@ from energyscope.generation.timeline import GenerationTimes
 from energyscope.kv_cache import CacheKind
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason, words
-from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, generation_options, too_long
+from energyscope.workloads.decoding import generation_options, too_long, why_no_prompt
 
 if TYPE_CHECKING:
     from energyscope.workloads import Workload
@@ -133,8 +133,8 @@ def check_generation(loaded: LoadedModel, workload: Workload, settings: Generate
         UsageError: the model does not generate, or has too few positions.
 
     """
-    if not can_generate(loaded):
-        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}: a generation needs a next-token model")
+    if why := why_no_prompt(loaded):
+        raise UsageError(f"{loaded.name} {why}: a generation needs a next-token model")
     if why := too_long(loaded, workload.sequence_length, settings.new_tokens):
         raise UsageError(f"{loaded.name} cannot generate so much: {words(why)}")
 

@@ -29,7 +29,7 @@ Counts = Mapping[tuple[str, str], float]  # of groups, by family and precision
 class Together:
     """One precision in many groups at once: how many of each family have it, and what the model took then.
 
-    With ``others``, these groups had it beside the others, which were measured without them, too.
+    With ``others``, the windows are of these groups and the others together; the others were measured alone, too.
     """
 
     families: Mapping[str, int]
@@ -37,27 +37,24 @@ class Together:
     model: Measured | None
     others: Together | None = None
 
-    def more(self, quantity: str) -> Total | None:
-        """Return what the model takes more with it in these groups, of what it takes; None where not known."""
+    def taken(self, quantity: str) -> Total | None:
+        """Return what the model took more in these windows, of what it takes; None where that is not known."""
         taken = ratio(self.changed, self.model, quantity)
-        more = None if taken is None else Total(taken.value - 1.0, taken.half)
-        if more is None or self.others is None:
-            return more
-        others = self.others.more(quantity)
-        return (
-            None if others is None else Total(more.value - others.value, _root_sum_square(more.half, others.half))
-        )
+        return None if taken is None or taken.half is None else Total(taken.value - 1.0, taken.half)
+
+    def more(self, quantity: str) -> float | None:
+        """Return what the model takes more with the precision in these groups, of what it takes."""
+        taken = self.taken(quantity)
+        if taken is None or self.others is None:
+            return None if taken is None else taken.value
+        without = self.others.taken(quantity)
+        return None if without is None else taken.value - without.value
 
 
 def ratio(changed: Measured | None, model: Measured | None, quantity: str) -> Total | None:
     """Return what one target took of what another one took."""
     both = (total([CallTerm("whole", 1.0, one)], quantity) for one in (changed, model))
     return quotient(*both)
-
-
-def _root_sum_square(*halves: float | None) -> float | None:
-    known = [half for half in halves if half is not None]
-    return math.hypot(*known) if len(known) == len(halves) else None
 
 
 @dataclass(frozen=True)
@@ -91,21 +88,30 @@ class Prediction:
         """
         left = {pair: float(count) for pair, count in counts.items()}
         shift, variance = 0.0, 0.0
-        for precision, whole in [(name, whole) for name, wholes in self.together.items() for whole in wholes]:
-            more = whole.more(quantity)
-            share = sum(
-                counts.get((family, precision), 0.0) * self._weight(family, whole, quantity)
-                for family in whole.families
-            )
-            if share == 0 or more is None or more.half is None:
-                continue
-            for family, count in whole.families.items():
-                left[family, precision] = left.get((family, precision), 0.0) - share * count
-            shift, variance = shift + share * more.value, variance + (share * more.half) ** 2
+        for precision, wholes in self.together.items():
+            shares = [self._share_of(whole, precision, counts, quantity) for whole in wholes]
+            for whole, share in zip(wholes, shares, strict=True):
+                for family, count in whole.families.items():
+                    left[family, precision] = left.get((family, precision), 0.0) - share * count
+            for whole, share, beside in zip(wholes, shares, [*shares, 0.0][1:], strict=True):
+                if (taken := whole.taken(quantity)) is not None:
+                    shift += (share - beside) * taken.value  # the next one's windows are of this one's groups, too
+                    variance += ((share - beside) * (taken.half or 0.0)) ** 2
         parts = self._parts(left, quantity)
         if parts is None:
             return None
-        return Total(1.0 + shift + parts.value, _root_sum_square(math.sqrt(variance), parts.half))
+        return Total(
+            1.0 + shift + parts.value, None if parts.half is None else math.sqrt(variance + parts.half**2)
+        )
+
+    def _share_of(self, whole: Together, precision: str, counts: Counts, quantity: str) -> float:
+        """Return which part of a choice's groups a mixture has; 0 where that is not known of it."""
+        if whole.more(quantity) is None:
+            return 0.0
+        families = whole.families
+        return sum(
+            counts.get((family, precision), 0.0) * self._weight(family, whole, quantity) for family in families
+        )
 
     def _parts(self, counts: Counts, quantity: str) -> Total | None:
         """Return what so many groups take more than now, alone, of what the model takes."""
@@ -124,7 +130,7 @@ class Prediction:
         """Return what groups take together more than each alone, of what the model takes."""
         counts = {(family, precision): count for family, count in whole.families.items()}
         more, parts = whole.more(quantity), self._parts(counts, quantity)
-        return 0.0 if more is None or more.half is None or parts is None else more.value - parts.value
+        return 0.0 if more is None or parts is None else more - parts.value
 
     def _weight(self, family: str, whole: Together, quantity: str) -> float:
         """Return the part of one group, as it is, in all of a choice that have its precision."""

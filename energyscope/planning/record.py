@@ -131,6 +131,8 @@ class PlanRecord:
         if len(measured) < 2:
             return measured
         still, first = measured
+        if still.taken("energy") is None or still.taken("time") is None:  # cut off: the first is all that is known
+            return [first]
         rest = Counter(first.families) - Counter(still.families)
         return [still, replace(first, families=rest, others=still)]
 

@@ -4,7 +4,8 @@ Some models decide by a value on the device: BART in FP16 whether an activation 
 for it. So what each line reads is recorded in a pass before the capture, on the same inputs, and repeated in it:
 the graph then holds all the work of the model, without the wait. A number that would be copied from the host's
 memory, as for the mask of eager attention or the window of a cache, is forbidden in a capture too: it is filled in
-on the device. What is read otherwise (``.cpu()``, ``torch.equal``, shapes that depend on values) stays refused.
+on the device, once for all replays. What is read otherwise (``.cpu()``, ``torch.equal``, shapes that depend on
+values) stays refused.
 """
 
 from __future__ import annotations
@@ -99,8 +100,10 @@ class _Intercepted(TorchFunctionMode):
         """Return where a single number of the host's would be copied to, and as what; nothing if it is not."""
         if tensor.device.type != "cpu" or tensor.numel() != 1:
             return {}
-        named.pop("copy", None)  # it is one in any case
-        device, dtype, *_ = torch._C._nn._parse_to(*to, **named)  # noqa: SLF001 - as nn.Module.to does
+        try:
+            device, dtype, *_ = torch._C._nn._parse_to(*to, **named)  # noqa: SLF001 - as nn.Module.to does
+        except (RuntimeError, TypeError):  # it takes less than Tensor.to does
+            return {}
         there = device is not None and device.type == self._type != "cpu"
         return {"device": device, "dtype": dtype or tensor.dtype} if there else {}
 

@@ -15,7 +15,6 @@ from energyscope.grouping import group_by
 Layers = Literal["mean", "all", "sample", "kinds"]
 LAYERS: tuple[Layers, ...] = ("mean", "all", "sample", "kinds")
 Peers = Mapping[str, tuple[str, ...]]
-_NUMBERS, _PLAIN = {int, float}, (bool, int, float, str)
 What = Literal["node", "group", "glue", "without", "price"]
 
 
@@ -115,12 +114,19 @@ def _signature(tree: ComponentTree, component: Component) -> tuple[Any, ...]:
 
 
 def _options(module: nn.Module) -> frozenset[tuple[str, Any]]:
-    """Return what a module was told to do: switches and words; of numbers their type, since layers have one each.
+    """Return a module's switches and words; of numbers and names with digits their type: each layer has its own.
 
     A layer that attends to a window of the context gets another mask than one that attends to all of it.
     """
-    plain = [(name, value) for name, value in vars(module).items() if value is None or isinstance(value, _PLAIN)]
-    return frozenset((name, type(value) if type(value) in _NUMBERS else value) for name, value in plain)
+    return frozenset(
+        (name, type(value) if _is_numbered(value) else value)
+        for name, value in vars(module).items()
+        if not name.startswith("_") and (value is None or isinstance(value, bool | int | float | str))
+    )
+
+
+def _is_numbered(value: object) -> bool:
+    return not isinstance(value, bool) and any(character.isdigit() for character in str(value))
 
 
 def _key(what: str, component: Component, members: tuple[str, ...], tree: ComponentTree) -> str:

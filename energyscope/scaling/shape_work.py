@@ -39,7 +39,7 @@ from energyscope.replay.flops import Work, count_work
 from energyscope.scaling.cells import Shape
 from energyscope.unknown import total
 from energyscope.workloads import profile_inputs
-from energyscope.workloads.decoding import can_generate, check_context
+from energyscope.workloads.decoding import check_context, why_no_prompt
 
 if TYPE_CHECKING:
     from transformers import Cache
@@ -89,8 +89,8 @@ class Skeleton:
 
         """
         cached = asked.cached or asked.phase == "decode"
-        if cached and not can_generate(self.loaded):
-            raise UsageError(f"{self.loaded.name} generates no text: ask for a prefill without a KV cache")
+        if cached and (why := why_no_prompt(self.loaded)):
+            raise UsageError(f"{self.loaded.name} {why}: ask for a prefill without a KV cache")
         inputs, ids = self._inputs(asked, cached=cached)
         known = {_storage(inputs["input_ids"]): ids.flatten().tolist()}
         if "position_ids" in inputs:  # as many different ones as a sequence has tokens

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -23,7 +24,14 @@ from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
-from energyscope.stages.phases import PhasePlan, has_cache, plan_phases, profile_settings, resolve_phase
+from energyscope.stages.phases import (
+    PhasePlan,
+    has_cache,
+    plan_phases,
+    profile_settings,
+    resolve_phase,
+    why_no_generation,
+)
 from energyscope.stages.plan_dry_run import PlanPreview, counted_examples, plan_times, preview_plan
 from energyscope.stages.preparing import benchmark_alone, for_benchmark, skeleton_of
 from energyscope.stages.profile import PREFILL
@@ -31,7 +39,7 @@ from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import IDLING_S, TYPICAL_WINDOW_S, ReplayTime, TimeEstimate, replay_time
 from energyscope.stages.sampling_interval import search_s
 from energyscope.workloads import Workload, profile_inputs
-from energyscope.workloads.decoding import too_long
+from energyscope.workloads.decoding import can_generate, too_long
 
 GENERATE_S = {False: 28.0, True: 12.0}  # modelled or not: generations, idle power, the loop, the tokenizer
 READ_S = 0.005  # one read of an energy counter and of the power beside it
@@ -189,6 +197,8 @@ def skipped_stages(settings: RunSettings, shape: LoadedModel, workload: Workload
     skipped = {stage: reason("not-asked-for") for stage in stages if stage not in settings.stages}
     if resolve_phase(settings, shape.adapter) == PREFILL:
         skipped = dict.fromkeys(("generate", "alternatives"), reason("one-pass")) | skipped
+    elif why := why_no_generation(settings, shape):
+        skipped = {"generate": why} | skipped
     if "generate" not in skipped and (why := too_long(shape, workload.sequence_length, settings.new_tokens)):
         skipped["generate"] = why
     if settings.weights == "random":
@@ -251,4 +261,9 @@ def _watch_s(context: Context, *, modelled: bool) -> float:
 
 def _tree(phase_plan: PhasePlan, settings: RunSettings, loaded: LoadedModel) -> ComponentTree:
     cached = has_cache(phase_plan, settings, loaded.adapter)
-    return component_tree(loaded.model, loaded.adapter, settings.granularity, kv_cache=cached)
+    tree = component_tree(loaded.model, loaded.adapter, settings.granularity, kv_cache=cached)
+    if phase_plan.phase != "decode" or can_generate(loaded):
+        return tree
+    model: Any = loaded.model
+    encoder = set(model.get_encoder().modules())  # which a decoder's step does not run
+    return tree.without([component.name for component in tree if component.module in encoder])

@@ -17,7 +17,7 @@ from energyscope.accounting import triggered as triggered_accounting
 from energyscope.accounting.aggregate import Attribution
 from energyscope.adapters import Adapter
 from energyscope.benchmarking.memory import release
-from energyscope.errors import DeviceError, ModelError, UsageError
+from energyscope.errors import DeviceError, ModelError
 from energyscope.failures import first_line, no_memory_left
 from energyscope.generation.loop import middle_context
 from energyscope.generation.phases import NO_DECODE
@@ -37,11 +37,10 @@ from energyscope.stages.session import STAGE
 from energyscope.stages.triggered import triggered
 from energyscope.workloads import Workload
 from energyscope.workloads.decoding import (
-    CANNOT_GENERATE,
-    USE_PREFILL,
     can_decode,
     can_generate,
     check_context,
+    check_decodes,
     decode_step,
     default_context,
     prompt_pass,
@@ -96,8 +95,7 @@ def plan_phases(settings: RunSettings, loaded: LoadedModel) -> list[PhasePlan]:
     planned = [] if phase == "decode" else _each(settings, PREFILL, None, first)
     if phase == PREFILL:
         return planned
-    if not can_decode(loaded):
-        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}, {USE_PREFILL}")
+    check_decodes(loaded)
     asked = dict.fromkeys(settings.context_lengths)
     lengths = [check_context(loaded, length) for length in asked] or [default_context(loaded)]
     for number, length in enumerate(lengths):

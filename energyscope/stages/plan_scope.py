@@ -19,7 +19,7 @@ from energyscope.planning.groups import LinearGroup, groups_of
 from energyscope.planning.layers import candidates
 from energyscope.planning.workloads import PlanWorkload, parse_workload
 from energyscope.stages.phases import plan_phases
-from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, check_context, default_context
+from energyscope.workloads.decoding import check_context, default_context, why_no_prompt
 from energyscope.workloads.evaluation import halves, thinned
 from energyscope.workloads.inputs import synthetic_evaluation
 
@@ -179,8 +179,8 @@ def workloads_of(settings: RunSettings, loaded: LoadedModel) -> list[PlanWorkloa
     else:
         workloads = [parse_workload(plan_phases(settings, loaded)[0].phase, settings.batch_size)]
     if any(workload.phase == "decode" for workload in workloads):
-        if not can_generate(loaded):
-            raise UsageError(f"{loaded.name} {CANNOT_GENERATE}: leave decode out of --workloads")
+        if why := why_no_prompt(loaded):
+            raise UsageError(f"{loaded.name} {why}, which cannot be planned: use --workloads prefill")
         context_of(settings, loaded)
     return list(dict.fromkeys(workloads))
 

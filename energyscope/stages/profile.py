@@ -14,6 +14,7 @@ from energyscope.accounting import records
 from energyscope.accounting.aggregate import Attribution, attribute
 from energyscope.adapters import Granularity
 from energyscope.components import Component, ComponentTree, component_tree
+from energyscope.errors import ModelError
 from energyscope.kv_cache import states_put_back
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
 from energyscope.metering.group import MeterGroup
@@ -71,7 +72,7 @@ def profile(
     Raises:
         UsageError: the model's device cannot do the execution that was asked for.
         MeterError: the meter was lost.
-        ModelError: a declared component is not called.
+        ModelError: a component is not called, and one in it is.
         DeviceError: the device ran out of memory.
 
     """
@@ -163,9 +164,19 @@ def _captures_of(
 
 
 def present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[ComponentTree, list[Reason]]:
-    """Return the tree without what is not called, and a note on each function and group that is not in another."""
+    """Return the tree without what is not called, and a note on each function and group that is not in another.
+
+    Raises:
+        ModelError: a component is not called, and one in it is: what it takes would be nobody's.
+
+    """
     absent = not_called(tree, captures)
     inside = {component.name for component in absent}
+    for component in tree:
+        if component.parent in inside and component.name not in inside:
+            raise ModelError(
+                f"{component.parent} is not called, and {component.name} in it is: its adapter must not declare it"
+            )
     names = Counter(
         (component.part and component.part.function) or component.group
         for component in absent

@@ -62,7 +62,7 @@ def triggered(
     Raises:
         UsageError: the meter cannot be read at a moment.
         MeterError: the meter was lost.
-        ModelError: a declared component is not called.
+        ModelError: a component is not called, and one in it is.
 
     """
     tree, header = _prepared(loaded, workload, meter, settings)

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 
 from energyscope.errors import DeviceError, ModelError, UsageError
-from energyscope.kv_cache import CacheKind, cache_name, caches_in, hold
+from energyscope.kv_cache import CacheKind, cache_name, caches_in, hold, states_put_back
 from energyscope.loading import LoadedModel
 from energyscope.loading.devices import gigabytes, usable_bytes
 from energyscope.model_inputs import main_input
 from energyscope.reasons import Reason, reason
+from energyscope.recurrent_states import STATES
 from energyscope.workloads.evaluation import Evaluation
 from energyscope.workloads.limits import position_limit, text_config
 from energyscope.workloads.timed import Workload, profile_inputs
@@ -69,6 +70,24 @@ def can_decode(loaded: LoadedModel) -> bool:
     return loaded.adapter.task in {"next-token", SEQUENCES} and cache_name(loaded.model) is not None
 
 
+def check_decodes(loaded: LoadedModel) -> None:
+    """Refuse a model without a decode step.
+
+    Raises:
+        UsageError: it has none.
+
+    """
+    if not can_decode(loaded):
+        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}, {USE_PREFILL}")
+
+
+def why_no_prompt(loaded: LoadedModel) -> str | None:
+    """Return why a model has no prompt whose pass its decode steps go on from; None if it has."""
+    if can_generate(loaded):
+        return None
+    return "decodes beside an encoder" if can_decode(loaded) else CANNOT_GENERATE
+
+
 def can_generate(loaded: LoadedModel) -> bool:
     """Tell whether it decodes without an encoder, so that its prompt fills the cache that its steps go on from."""
     return can_decode(loaded) and loaded.adapter.task != SEQUENCES
@@ -98,8 +117,7 @@ def decode_step(  # noqa: PLR0913  what a step is made of
         DeviceError: the cache does not fit.
 
     """
-    if not can_decode(loaded):
-        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}, {USE_PREFILL}")
+    check_decodes(loaded)
     context = check_context(loaded, default_context(loaded) if context_length is None else context_length)
     tokens = profile_inputs(
         loaded, batch_size=batch_size, sequence_length=context + 1, evaluation=evaluation, seed=seed
@@ -117,6 +135,7 @@ def decode_step(  # noqa: PLR0913  what a step is made of
     if proposed:
         inputs = _with_rows(inputs, cached)
     _hold_all(inputs)
+    check_states(loaded.model, inputs)
     return Workload(
         inputs,
         tokens.tokens,
@@ -149,7 +168,8 @@ def prompt_pass(loaded: LoadedModel, workload: Workload, *, kv_cache: CacheKind,
 
     ``new_tokens`` is what a static cache has room for behind the prompt.
     """
-    _check_generates(loaded)
+    if why := why_no_prompt(loaded):
+        raise UsageError(f"{loaded.name} {why}: no pass of a prompt fills its cache")
     ids = workload.inputs["input_ids"]
     inputs = inputs_of_generate(loaded.model, ids, kv_cache=kv_cache, new_tokens=new_tokens, cached=0)
     if kv_cache == "static":  # its memory is there before the prompt comes: a graph could not set it up
@@ -173,16 +193,58 @@ def _hold_all(inputs: Mapping[str, Any]) -> None:
         hold(cache)
 
 
+def check_states(model: Any, inputs: Mapping[str, Any]) -> None:
+    """Refuse a step that changes what cannot be put back: states in a cache of the model's own, or in its modules.
+
+    Raises:
+        ModelError: it does, with where.
+
+    """
+    if STATES not in inputs and not any(caches_in(inputs)):
+        kept = type(inputs.get(str(cache_name(model)))).__name__
+        raise ModelError(f"{type(model).__name__} keeps a {kept}, which replay cannot hold: use --phase prefill")
+    before = _tensors_of_modules(model)
+    with torch.no_grad(), states_put_back(inputs):
+        model(**inputs)
+    after = _tensors_of_modules(model)
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    if changed:
+        raise ModelError(f"a step changes {changed[0]}, which replay cannot put back: use --phase prefill")
+
+
+def _tensors_of_modules(model: Any) -> dict[str, tuple[int, int]]:
+    """Return where tensors lie that are plain attributes of modules, and how often they were written to."""
+    return {
+        f"{path}.{name}": (value.data_ptr(), value._version)  # noqa: SLF001 - nothing else tells
+        for path, module in model.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, torch.Tensor) and not value.is_meta and not value.is_inference()
+    }
+
+
 def cache_need(loaded: LoadedModel, batch_size: int, context_length: int) -> int:
-    """Return the bytes of a KV cache of full attention: 2 x layers x heads of keys x their size x tokens."""
+    """Return the bytes of a KV cache of full attention: 2 x layers x heads of keys x their size x tokens.
+
+    A decoder beside an encoder keeps as many keys and values of what the encoder has read.
+    """
     config = text_config(loaded)
     heads = getattr(config, "num_key_value_heads", None) or getattr(config, "num_attention_heads", None)
     if heads is None:  # without attention; states take no more memory the longer the context is
         return 0
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     model: Any = loaded.model  # its dtype is that of what is not quantized: keys and values have it too
-    token = 2 * int(config.num_hidden_layers) * int(heads) * int(size) * int(model.dtype.itemsize)
-    return token * batch_size * context_length
+    token = 2 * _attention_layers(config) * int(heads) * int(size) * int(model.dtype.itemsize)
+    return token * batch_size * context_length * (2 if loaded.adapter.task == SEQUENCES else 1)
+
+
+def _attention_layers(config: Any) -> int:
+    kinds = getattr(config, "layer_types", None)
+    if kinds:
+        return sum(kind == "hybrid" or ("attention" in kind and not kind.startswith("linear")) for kind in kinds)
+    stated = (
+        getattr(config, name, None) for name in ("decoder_layers", "num_decoder_layers", "num_hidden_layers")
+    )
+    return next(int(layers) for layers in stated if layers)
 
 
 def _require_room(loaded: LoadedModel, batch_size: int, context_length: int) -> None:
@@ -204,11 +266,6 @@ def _require_room(loaded: LoadedModel, batch_size: int, context_length: int) -> 
         f"the KV cache of --batch-size {batch_size} at {context_length} tokens needs {gigabytes(need)}, and "
         f"{gigabytes(free)} are free on {where}: {instead}"
     )
-
-
-def _check_generates(loaded: LoadedModel) -> None:
-    if not can_generate(loaded):
-        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}, {USE_PREFILL}")
 
 
 class _ReachedError(Exception):

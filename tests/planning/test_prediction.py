@@ -66,4 +66,24 @@ def test_groups_that_save_nothing_together_cost_what_the_others_save_without_the
     assert record.predicted(["int4", "bf16"] * 3).value == pytest.approx(0.8, abs=1e-3)
     assert record.predicted(["bf16", "int4"] * 3).value == pytest.approx(1.2, abs=2e-3)
     assert record.problem().costs[:2, 2] == pytest.approx([16 - 20 / 3, 8 + 20 / 3], abs=0.1)
-    assert record.predicted(["int4"] * 6).half > record.predicted(["int4", "bf16"] * 3).half
+    once = PlanRecord([*made.plan_entries(), *entries[:12]])
+    assert record.predicted(["int4"] * 6).half == pytest.approx(once.predicted(["int4"] * 6).half)
+
+
+def test_a_second_measurement_that_was_cut_off_leaves_the_first():
+    """GIVEN INT4 in all groups, and one window of it in some of them THEN what is known of all is kept."""
+    families = {group.family: 3 for group in made.GROUPS}
+    entries = [
+        {"everywhere": {"precision": "int4", "families": families}},
+        *(made.window(TOGETHER, MODEL.key, number, made.MODEL_MJ) for number in range(6)),
+        *(made.window(TOGETHER, applied_target("all int4").key, number, 100.0) for number in range(5)),
+    ]
+    cut_off = [
+        {"everywhere": {"precision": "int4", "families": {made.GROUPS[0].family: 3}, "part": STILL}},
+        made.window(STILL, MODEL.key, 0, made.MODEL_MJ),
+        made.window(STILL, applied_target("all int4").key, 0, 80.0),
+    ]
+    once = PlanRecord([*made.plan_entries(), *entries])
+    twice = PlanRecord([*made.plan_entries(), *entries, *cut_off])
+    assert twice.predicted(["int4"] * 6) == once.predicted(["int4"] * 6)
+    assert twice.problem().costs == pytest.approx(once.problem().costs)

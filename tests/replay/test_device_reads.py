@@ -108,6 +108,13 @@ def test_numbers_are_filled_in_where_they_would_be_copied_to(monkeypatch, to):
     assert (made.device, made.dtype, made.shape) == (expected.device, expected.dtype, expected.shape)
 
 
+def test_calls_that_nothing_stands_for_are_made_as_ever():
+    """GIVEN a form of the call that is not looked into THEN PyTorch makes it."""
+    with DeviceReads(META).repeated():
+        assert torch.tensor([3]).to(device="meta", copy=True).device == META
+        assert torch.tensor([3]).to("meta", torch.half, False, True).dtype == torch.half
+
+
 def test_a_list_that_is_changed_is_repeated_as_it_was():
     """GIVEN a list of values that is changed afterwards THEN the next pass gets it as it was read."""
     reads, seen = DeviceReads(CPU), []

@@ -55,6 +55,15 @@ def test_layers_that_attend_to_a_window_do_not_share_the_masks_of_others():
     assert sum("layers.{layer} like" in key for key in members) == 2
 
 
+def test_layers_that_know_their_names_and_numbers_are_alike():
+    """GIVEN a name and a number of its own in each layer THEN they share one value as before."""
+    tree = tree_of("llama")
+    for number, layer in enumerate(tree.root.module.model.layers):
+        layer.mlp.name, layer.mlp.layer_idx, layer.mlp._hook = f"layers.{number}.mlp", number, str(number)
+    groups = members_of(targets(tree, "medium", "kinds"), "group")
+    assert len(groups["group:model.layers.{layer}.mlp"]) == len(tree.root.module.model.layers)
+
+
 def members_of(plan, what):
     return {target.key: target.members for target in plan if target.what == what}
 

@@ -359,7 +359,7 @@ def test_a_budget_asks_for_a_plan():
             "tiny-distilbert",
             {"workloads": ("decode",), "data": None},
             UsageError,
-            "leave decode out of --workloads",
+            "generates no text, which cannot be planned: use --workloads prefill",
         ),
         ("tiny-gpt2", {"export": Path("x")}, ModelError, r"is a Conv1D, .* with energyscope\.apply_plan"),
         ("tiny-gpt2", {"export": Path("x"), "export_format": "torchao"}, ModelError, "torchao has Linear only"),

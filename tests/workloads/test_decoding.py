@@ -7,7 +7,7 @@ import torch
 from task_models import task_model
 
 from energyscope.components import component_tree
-from energyscope.errors import DeviceError, UsageError
+from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.loading import load_model
 from energyscope.reasons import read
 from energyscope.replay.capture import capture, forward_inputs
@@ -85,6 +85,17 @@ def test_components_that_a_step_does_not_call_are_named_by_their_outermost():
     assert {note.values["function"] for note in map(read, notes)} == {
         "encoder.block.{layer}", "encoder.final_layer_norm", "shared",
     }  # fmt: skip
+
+
+def test_a_component_that_is_called_in_one_that_is_not_is_refused(loaded):
+    """GIVEN an MLP whose layer calls what is in it THEN its energy would be nobody's, and one line says so."""
+    tree = component_tree(loaded.model, loaded.adapter, "fine")
+    captures = capture(tree, profile_inputs(loaded, sequence_length=4).inputs)
+    del captures["model.layers.0.mlp"]
+    with pytest.raises(
+        ModelError, match=r"model\.layers\.0\.mlp is not called, and model\.layers\.0\.mlp\..* in it is"
+    ):
+        present(tree, captures)
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
@@ -166,7 +177,7 @@ def test_a_long_context_is_filled_in_parts(loaded, kind, monkeypatch):
     handle.remove()
     logits = loaded.model(**step.inputs).logits[:, -1]
     torch.testing.assert_close(logits, whole, atol=1e-4, rtol=1e-4)
-    assert len(passes) == 5
+    assert len(passes) == 6  # of four tokens, and the step itself, to see that it changes nothing
 
 
 def test_a_step_leaves_no_trace_on_the_model(loaded):
