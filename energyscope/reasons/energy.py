@@ -57,7 +57,7 @@ WORDS: dict[str, str] = {
     "varying-inputs": "its calls have inputs of different shapes; only the first is replayed",
     "work-unknown": "FLOPs, executed FLOPs or bytes unknown: {why:reason}",
     # how a profile was set up
-    "components-not-called": "{components:count component} missing: the model does not call {function}",
+    "components-not-called": "{components:count component} missing: this pass does not call {function}",
     "device-reads-repeated": "the model reads {reads:count value} from the GPU in a pass and goes on by them; in "
     "the CUDA graph they are what they were before it",
     "eager-inputs": "inputs of the components are those of eager execution: {why:reason}",
