@@ -8,10 +8,11 @@ import pytest
 import torch
 from families import FAMILIES, inputs, tree_of
 from reading_models import gpt_oss
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from energyscope.auto import structure_map
 from energyscope.components import component_tree
-from energyscope.kv_cache import hold
+from energyscope.kv_cache import hold, kept_by, states_put_back
 from energyscope.replay.capture import capture
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.targets import Target, targets
@@ -188,3 +189,25 @@ def test_layers_of_a_window_run_on_no_inputs_of_layers_that_attend_to_all():
         for target in targets(tree, "fine", "kinds"):
             with replay_setup.round(target) as round_:
                 assert all(call() is not None for call in round_)
+
+
+def test_states_are_put_back_when_a_round_ends():
+    """GIVEN calls that go on from state to state THEN the next round begins where this one did."""
+    torch.manual_seed(0)
+    config = AutoConfig.for_model("mamba", vocab_size=64, hidden_size=16, state_size=4, num_hidden_layers=2)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    tree = component_tree(model, structure_map(config).adapter, "medium")
+    step = inputs_of_generate(model, torch.arange(6)[None], kv_cache="dynamic", new_tokens=2, cached=6)
+    replay_setup = ReplaySetup(tree, captures_of_step(tree, step), cache_bytes=None)
+    states = [state for layer in step["cache_params"].layers for state in kept_by(layer)]
+    before = [state.clone() for state in states]
+    with torch.no_grad(), replay_setup.round(targets(tree, "medium")[0]) as (call,):
+        call()
+        assert not all(map(torch.equal, states, before))
+    assert all(map(torch.equal, states, before))
+
+
+def captures_of_step(tree, step):
+    """Record what a step gives its components, with its states as they were."""
+    with states_put_back(step):
+        return capture(tree, step)
