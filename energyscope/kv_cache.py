@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CacheKind = Literal["dynamic", "static"]
 CACHE_KINDS: tuple[CacheKind, ...] = ("dynamic", "static")
 _ATTENTIONS = ("FullAttention", "SlidingWindowAttention", "StaticFullAttention", "StaticSlidingWindowAttention")
-_HELD = {
+_HELD = {  # exactly these, by name (importing them takes seconds): a class of a model's own may keep more
     f"transformers.cache_utils.{name}"
     for name in (
         "DynamicCache", "StaticCache", "DynamicLayer", "DynamicSlidingWindowLayer", "StaticLayer",

@@ -4,9 +4,9 @@ Groups are priced by replaying them alone. In the model the same work can cost o
 power and keeps other clocks around it. So each precision is also measured in all groups at once that it saves
 something in, in turn with the model, and what that takes otherwise than its groups say is shared out among them,
 by what they take as they are. Where that leaves some of them no saving, the precision is measured again in the
-others: what it takes less without those is theirs. Each of the two choices is then expected to take what it was
-measured to; a mixture gets its part of each, and groups in which a precision saves nothing alone are expected to
-cost what they cost alone.
+others: the difference between the two is the cost of those left out. Each of the two choices is then expected to
+take what it was measured to; a mixture gets its part of each, and groups in which a precision saves nothing alone
+are expected to cost what they cost alone.
 """
 
 from __future__ import annotations
@@ -94,9 +94,10 @@ class Prediction:
                 for family, count in whole.families.items():
                     left[family, precision] = left.get((family, precision), 0.0) - share * count
             for whole, share, beside in zip(wholes, shares, [*shares, 0.0][1:], strict=True):
-                if (taken := whole.taken(quantity)) is not None:
+                taken = whole.taken(quantity)
+                if taken is not None and taken.half is not None:
                     shift += (share - beside) * taken.value  # the next one's windows are of this one's groups, too
-                    variance += ((share - beside) * (taken.half or 0.0)) ** 2
+                    variance += ((share - beside) * taken.half) ** 2
         parts = self._parts(left, quantity)
         if parts is None:
             return None
