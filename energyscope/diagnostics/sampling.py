@@ -1,12 +1,15 @@
 """At which interval a board samples its power: bursts of work whose period is swept, and where they beat.
 
-    period of the bursts   0.35 ms  ............ 0.82 ms ............  3.3 ms
+    period of the bursts   0.79 ms  ............ 0.82 ms ............  0.85 ms
     energy of a tick       as its bursts say     up to 60 % off        as its bursts say
 
 A tick of the counter is explained by the bursts and pauses in it, except near the board's own interval, where all
-bursts of a tick meet its samples in one phase (see `energyscope.metering.beats`). Work also beats at twice the
-interval, by its second harmonic, and at half of it: which of them it is shows in how fast the phase turns while
-the period is swept slowly.
+bursts of a tick meet its samples in one phase (see `energyscope.metering.beats`). How fast that phase turns, while
+the period is swept, says what the interval is. Each harmonic of the bursts turns by as many times that phase, so
+that a few of them explain nearly all of the ticks' scatter together, where one alone may explain half.
+
+The search begins where boards sample that are known, and looks over all periods where nothing shows there. Work
+beats as well at simple fractions of the interval, so that multiples of what was found are tried.
 """
 
 from __future__ import annotations
@@ -23,21 +26,22 @@ from energyscope.metering.ticks import Array, Calls, Ticks, fit_grid
 from energyscope.metering.waiting import HOST, LAST_TICK_S, Clock
 from energyscope.replay.calls import Call, RoundReplay
 
+TYPICAL_S = 0.815e-3  # of H100s and H200s: 0.80 to 0.83 ms
 SHORTEST_S, LONGEST_S = 0.35e-3, 3.3e-3  # periods that are swept
 SWEEP_RATE = 0.45  # relative change of the period in a second: 5 s for the whole
-CLOSE_RATE = 0.02  # and slowly near what was found
-CLOSE = 0.04
+NEAR, NEAR_RATE = 0.04, 0.02  # relative width to either side: 4 s about a period that may beat
+CLOSE, CLOSE_RATE = 0.005, 0.0033  # 3 s about one that does: its beat is slower than the ticks, in all of them
 UNSETTLED = 2  # ticks at the begin of a load
 LEAST_TICKS = 12
-HARMONICS = (1, 2, 3)  # of the bursts, by which they may beat
-STRONGEST = ((1, 1), (2, 1), (1, 2))  # harmonic of the bursts, and multiple of the sampling frequency
+HARMONICS = (1, 2, 3)  # of a beat, which explain a tick together
+FRACTIONS = (1, 2, 3)  # the first harmonic of the bursts that meets the samples, where they last longer than these
+MULTIPLES = (2, 3)  # of an interval that was found, which may be the board's
 OUTLIER = 3.0  # deviations from the other ticks: a reason to look closer
 LEAST_BEAT = 0.02  # of the power: what is smaller does no harm
 CANDIDATES = 3  # of which the first that holds is taken
-EXPLAINED = 0.7  # of the ticks' scatter, by one beat
-BESIDE = 0.5  # of the scatter that is left, by the first harmonic beside the second
-GRIDS = ((CLOSE, 1e-3), (1e-3, 1e-4))  # relative width and step of the intervals that are tried
-STEPS_A_CYCLE = 4.0
+EXPLAINED = 0.8  # of the ticks' scatter, by one beat; of ticks without any, six numbers explain a third
+FINEST = 2e-5  # relative step of the intervals that are tried, the last one
+FINER = 5.0  # each step than the one before
 LARGEST_SIDE, SMALLEST_SIDE = 16384, 512  # of a square matrix
 LONGEST_BURST_S = 0.25e-3
 TIMED_CALLS = 50
@@ -45,7 +49,8 @@ SLEPT_CYCLES = 1_000_000
 TRIAL_PAUSE_S = 0.6e-3
 ONCE = 0.97  # of the planned time of a sweep: it must not begin anew
 
-Beat = tuple[float, int]  # a sampling interval (s), and the harmonic of the bursts that meets it
+
+Beat = tuple[float, int]  # a sampling interval (s), and the first harmonic of the bursts that meets it
 
 
 @dataclass(frozen=True)
@@ -116,25 +121,26 @@ class Sweep:
         return residuals / self.power_w
 
     def explained(self, *beats: Beat) -> float:
-        """Return which share of the ticks' squared scatter beats with a sampling interval explain, together."""
+        """Return which share of the ticks' squared scatter beats explain together: 0 to 1."""
         plain = np.column_stack([np.ones_like(self.rate_hz), self.rate_hz])
         columns = [column for beat in beats for column in self._columns(*beat)]
-        without = _squares(plain, self.power_w)
-        return 1 - _squares(np.column_stack([plain, *columns]), self.power_w) / without
+        return 1 - _squares(np.column_stack([plain, *columns]), self.power_w) / _squares(plain, self.power_w)
 
-    def _columns(self, interval_s: float, harmonic: int) -> tuple[Array, Array]:
-        """Return a beat in each tick: the mean of cosine and sine of 2 pi (harmonic x bursts - t / interval)."""
-        step = interval_s / harmonic / STEPS_A_CYCLE
-        times = np.arange(self.begin_s[0], self.end_s[-1] + 2 * step, step)
-        turns = harmonic * self.calls.at(times) - (times - times[0]) / interval_s
-        summed = np.cumsum(np.exp(2j * np.pi * turns))
-        first, last = np.searchsorted(times, self.begin_s), np.searchsorted(times, self.end_s)
-        beat = (summed[last] - summed[first]) / (last - first)
-        return beat.real, beat.imag
+    def _columns(self, interval_s: float, first: int) -> list[Array]:
+        """Return the means in each tick of cosine and sine of the beat's phase, and of its multiples."""
+        times = np.arange(self.begin_s[0], self.end_s[-1] + 2 * interval_s, interval_s)  # the phase turns slowly
+        phase = np.exp(2j * np.pi * (first * self.calls.at(times) - (times - times[0]) / interval_s))
+        begin, end = np.searchsorted(times, self.begin_s), np.searchsorted(times, self.end_s)
+        columns: list[Array] = []
+        for harmonic in HARMONICS:
+            summed = np.cumsum(phase**harmonic)
+            beat = (summed[end] - summed[begin]) / (end - begin)
+            columns += [beat.real, beat.imag]
+        return columns
 
 
 def find_sampling(meter: Meter, replayer: RoundReplay, bursts: Bursts, *, clock: Clock = HOST) -> float | None:
-    """Find at which interval (s) a board samples its power; takes about 10 s.
+    """Find at which interval (s) a board samples its power; takes about 15 s, and 30 s on a board of another kind.
 
     Returns:
         The interval; None where none between 0.35 and 3.3 ms shows, or the sensor ticks too seldom.
@@ -144,25 +150,29 @@ def find_sampling(meter: Meter, replayer: RoundReplay, bursts: Bursts, *, clock:
     def sweep(low_s: float, high_s: float, rate: float) -> Sweep | None:
         return _sweep(meter, replayer, bursts, (low_s, high_s), rate, clock)
 
-    whole = sweep(SHORTEST_S, LONGEST_S, SWEEP_RATE)
-    if whole is None:
-        return None
-    for period_s in _off(whole)[:CANDIDATES]:
-        near = sweep(period_s * (1 - CLOSE), period_s * (1 + CLOSE), CLOSE_RATE)
-        if near is None or float(near.unexplained().std()) < LEAST_BEAT:
-            continue
-        found = [_best(near, period_s, harmonic) for harmonic in HARMONICS]
-        likely = [interval_s for share, interval_s in found if share >= EXPLAINED]
-        if not likely:
-            continue
-        interval_s = max(likely, key=partial(_explained_by_strongest, whole))
-        while (longer := 2 * interval_s) < LONGEST_S:  # work beats at half of the board's interval as well
-            near = sweep(longer * (1 - CLOSE), longer * (1 + CLOSE), CLOSE_RATE)
-            if near is None or not _first_harmonic(near, longer):
-                break
-            interval_s = longer
-        return interval_s
-    return None
+    def close(period_s: float) -> Sweep | None:
+        return sweep(period_s * (1 - CLOSE), period_s * (1 + CLOSE), CLOSE_RATE)
+
+    def near(period_s: float) -> float | None:
+        """Return the interval that bursts near a period beat with."""
+        found = _explanation(sweep(period_s * (1 - NEAR), period_s * (1 + NEAR), NEAR_RATE), period_s, NEAR)
+        if found is not None:
+            centre_s = found[0] * found[1]
+            found = _explanation(close(centre_s), centre_s, CLOSE)
+        return None if found is None else found[0]
+
+    interval_s = near(TYPICAL_S)
+    if interval_s is None:
+        whole = sweep(SHORTEST_S, LONGEST_S, SWEEP_RATE)
+        found = map(near, _off(whole)[:CANDIDATES] if whole else ())
+        interval_s = next((interval for interval in found if interval is not None), None)
+    while interval_s is not None:
+        within = [n for n in MULTIPLES if n * interval_s < LONGEST_S]
+        held = (n for n in within if _beats_itself(close(n * interval_s), interval_s, n))
+        if (multiple := next(held, None)) is None:
+            break
+        interval_s *= multiple
+    return interval_s
 
 
 def _sweep(
@@ -205,23 +215,30 @@ def _off(sweep: Sweep) -> list[float]:
     return periods
 
 
-def _best(sweep: Sweep, period_s: float, harmonic: int) -> tuple[float, float]:
-    """Return the share of the scatter that a harmonic's beat explains at most, and with which interval (s)."""
-    best = (0.0, period_s / harmonic)
-    for width, step in GRIDS:
-        tried = np.arange(1 - width, 1 + width, step) * best[1]
-        best = max((sweep.explained((float(interval), harmonic)), float(interval)) for interval in tried)
+def _explanation(sweep: Sweep | None, period_s: float, width: float) -> Beat | None:
+    """Return the beat that explains a slow sweep about a period best; None where none does."""
+    if sweep is None or float(sweep.unexplained().std()) < LEAST_BEAT:
+        return None
+    share, interval_s, first = max((*_best(sweep, period_s / first, first, width), first) for first in FRACTIONS)
+    return (interval_s, first) if share >= EXPLAINED else None
+
+
+def _best(sweep: Sweep, about_s: float, first: int, width: float) -> tuple[float, float]:
+    """Return the share of the scatter that a beat explains at most, and with which interval (s)."""
+    best, step = (0.0, about_s), FINEST * FINER**2
+    while step >= FINEST:
+        tried = np.arange(1 - width, 1 + width + step / 2, step) * best[1]
+        best = max((sweep.explained((float(interval), first)), float(interval)) for interval in tried)
+        width, step = step, step / FINER
     return best
 
 
-def _explained_by_strongest(sweep: Sweep, interval_s: float) -> float:
-    return sweep.explained(*((interval_s / multiple, harmonic) for harmonic, multiple in STRONGEST))
-
-
-def _first_harmonic(sweep: Sweep, interval_s: float) -> bool:
-    """Return whether bursts of about an interval beat with it, and not only with half of it."""
-    left = 1 - sweep.explained((interval_s / 2, 2))
-    return 1 - sweep.explained((interval_s / 2, 2), (interval_s, 1)) < BESIDE * left
+def _beats_itself(sweep: Sweep | None, interval_s: float, multiple: int) -> bool:
+    """Return whether bursts of a multiple of an interval beat with that, and not only with the interval."""
+    if sweep is None or float(sweep.unexplained().std()) < LEAST_BEAT:
+        return False
+    part, whole = (interval_s, multiple), (multiple * interval_s, 1)
+    return sweep.explained(part) < EXPLAINED <= sweep.explained(part, whole)
 
 
 def _squares(design: Array, values: Array) -> float:

@@ -13,8 +13,8 @@ def with_pause(pause_s):
     return burst.then(SimulatedCall(PAUSE_W * pause_s * 1e3, pause_s * 1e6)) if pause_s > 0 else burst
 
 
-def found(seed=0, **sensor):
-    gpu = SimulatedGpu(SimulatedSensor(seed=seed, noise=0.005, jitter_s=0.0005, **sensor))
+def found(seed=0, noise=0.005, **sensor):
+    gpu = SimulatedGpu(SimulatedSensor(seed=seed, noise=noise, jitter_s=0.0005, **sensor))
     begin_s = gpu.now()
     interval_s = find_sampling(gpu, gpu, Bursts(BURST_S, with_pause), clock=gpu)
     return interval_s, gpu.now() - begin_s
@@ -25,12 +25,18 @@ def found(seed=0, **sensor):
     [
         (819.2e-6, {"aperture_s": 409.6e-6}),
         (819.2e-6, {"aperture_s": 0.0}),
+        (808.66e-6, {"aperture_s": 0.0, "seed": 7}),
+        (805.5e-6, {"aperture_s": 0.1e-3, "seed": 4, "noise": 0.02}),
+        (1630e-6, {"aperture_s": 0.0}),
         (1000e-6, {"aperture_s": 0.0}),
         (500e-6, {"aperture_s": 100e-6, "period_s": 0.02}),
     ],
 )
 def test_the_interval_is_found(interval_s, sensor):
-    """GIVEN boards that sample every 0.5 to 1 ms, each for a moment or over a while THEN it is right to 0.1 %."""
+    """GIVEN boards that sample every 0.5 to 1.6 ms, each for a moment or over a while THEN it is right to 0.1 %.
+
+    Samples of a moment meet all harmonics of the bursts, of which one explains half of what a tick is off.
+    """
     measured, took_s = found(sampling_s=interval_s, **sensor)
     assert measured == pytest.approx(interval_s, rel=0.001)
     assert took_s < 25
