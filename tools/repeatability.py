@@ -6,7 +6,7 @@
 Each profile is a process of its own, with weights, tokens and order of its own seed. Finished profiles are kept,
 so that ten of them may be taken in several calls, on the same board. OUT/NAME.csv has a row for every measurement
 of every run, and OUT/NAME each run.json and journal. `tools/study.py` judges those in
-`reports/repeatability-h200`.
+`reports/repeatability-h100` and `-h200`.
 """
 
 from __future__ import annotations

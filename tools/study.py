@@ -36,11 +36,13 @@ TABLES: Mapping[str, Callable[[], Table | str]] = {
     "CLEAR lengths": clear_models.lengths,
     "CLEAR others": clear_models.others,
     "machines": machines.machines,
-    "repeatability": repeatability.repeatability,
-    "sums": repeatability.sums,
+    "repeatability H100": lambda: repeatability.repeatability("repeatability-h100"),
+    "repeatability H200": lambda: repeatability.repeatability("repeatability-h200"),
+    "sums H100": lambda: repeatability.sums("repeatability-h100"),
+    "sums H200": lambda: repeatability.sums("repeatability-h200"),
 }
-FOLDERS = (".", "published-study", "clear-study-h200", "clear-models-h100", "scaling-h200", "repeatability-h200")
-PAGES = [REPORTS / folder / "README.md" for folder in FOLDERS]
+FOLDERS = (".", "published-study", "clear-study-h200", "clear-models-h100", "scaling-h200")
+PAGES = [REPORTS / folder / "README.md" for folder in (*FOLDERS, "repeatability-h100", "repeatability-h200")]
 _PLACE = re.compile(r"(<!-- study: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

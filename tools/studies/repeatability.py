@@ -19,7 +19,6 @@ from energyscope.intervals import Interval
 from energyscope.reporting.table import Column, Table
 from energyscope.runs.tree import Node, energy_tree
 
-FOLDER = REPORTS / "repeatability-h200"
 RESAMPLES = 2000
 LARGE = 0.01  # of the model
 ALONE = "energy, by its interval alone"  # without the allowance for idle power
@@ -33,8 +32,8 @@ HEADLINE = {"cuda-graph": "energy", "eager": "work"}  # what runs of an executio
 Counts = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # pairs that differ and all, shape (runs, runs) each
 
 
-def repeatability() -> Table:
-    """Return, by configuration and quantity, how many pairs of equal measurements differ by their intervals."""
+def repeatability(folder: str) -> Table:
+    """Return, of a folder's profiles by configuration and quantity, how many pairs of equal measurements differ by their intervals."""
     columns = [
         Column("configuration", "configuration"),
         Column("runs", "runs"),
@@ -47,7 +46,7 @@ def repeatability() -> Table:
     ]
     rows: list[dict[str, str]] = []
     together: dict[str, list[Counts]] = {}
-    for path in sorted(FOLDER.glob("*.csv")):
+    for path in sorted((REPORTS / folder).glob("*.csv")):
         runs = _runs(path)
         if len(runs) < 2:
             continue
@@ -80,8 +79,8 @@ def repeatability() -> Table:
     return Table(columns, rows)
 
 
-def sums() -> Table:
-    """Return, by configuration, what leaves and overhead add up to, idle power, and shares too noisy to use."""
+def sums(folder: str) -> Table:
+    """Return, of a folder's profiles by configuration, what leaves and overhead add up to, idle power, and shares too noisy to use."""
     columns = [
         Column("configuration", "configuration"),
         Column("energy", "leaves and overhead, of the energy"),
@@ -90,8 +89,8 @@ def sums() -> Table:
         Column("noisy", "shares of work too noisy to use"),
     ]
     rows = []
-    for path in sorted(FOLDER.glob("*.csv")):
-        documents = [json.loads(each.read_text()) for each in sorted((FOLDER / path.stem).glob("*.json"))]
+    for path in sorted((REPORTS / folder).glob("*.csv")):
+        documents = [json.loads(each.read_text()) for each in sorted((path.parent / path.stem).glob("*.json"))]
         leaves = [document["closure"]["leaves"] for document in documents]
         idle = [np.mean([known for each in document["passes"] if (known := each.get("idle_w"))])
                 for document in documents]  # fmt: skip
