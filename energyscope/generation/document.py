@@ -18,7 +18,7 @@ Entry = Mapping[str, Any]
 
 STAGE = "generate"
 ENDED = reason("ended-before-measured")
-KEPT = ("prompt_tokens", "new_tokens", "batch_size", "kv_cache")
+KEPT = ("prompt_tokens", "beside_encoder", "new_tokens", "batch_size", "kv_cache")
 
 
 def recover(entries: Sequence[Entry]) -> dict[str, Any] | None:
@@ -38,7 +38,11 @@ def recover(entries: Sequence[Entry]) -> dict[str, Any] | None:
     why_not = header["tokenizer_reason"] or ENDED
     late = [note for entry in since for note in (*entry.get("notes", ()), *entry.get("bystanders", ()))]
     document = {
-        "settings": {**{name: header[name] for name in KEPT}, "generations": len(marks), "seed": header["seed"]},
+        "settings": {
+            **{name: header.get(name) for name in KEPT},
+            "generations": len(marks),
+            "seed": header["seed"],
+        },
         "phases": [
             load_phase(own),
             repeated_phase("tokenize", since, idle_w, why_not),
@@ -80,7 +84,7 @@ def _traced_phases(
         prefill_j = decode_j = FittedEnergy(reason=fit)
     else:
         prefill_j, decode_j = fit.prefill_j(), fit.decode_j()
-    tokens, steps = header["batch_size"] * header["prompt_tokens"], header["new_tokens"] - 1
+    tokens, steps = header["batch_size"] * (header["prompt_tokens"] or 0), header["new_tokens"] - 1
     prefill = traced_phase("prefill", prefill_j, [mark.prefill_s for mark in marks], tokens, idle_w)
     if steps == 0:
         return [prefill, phase("decode", reason=NO_DECODE)]

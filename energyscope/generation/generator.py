@@ -15,12 +15,17 @@ from energyscope.generation.timeline import GenerationTimes
 from energyscope.kv_cache import CacheKind
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason, words
-from energyscope.workloads.decoding import generation_options, too_long, why_no_prompt
+from energyscope.workloads.decoding import (
+    CANNOT_GENERATE,
+    can_decode,
+    generation_call,
+    generation_options,
+    prompt_length,
+    too_long,
+)
 
 if TYPE_CHECKING:
     from energyscope.workloads import Workload
-
-INPUTS = ("input_ids", "attention_mask")
 
 
 @dataclass(frozen=True)
@@ -84,10 +89,11 @@ class GreedyGenerator:
 
     def __init__(self, loaded: LoadedModel, workload: Workload, kv_cache: CacheKind) -> None:
         self.model: Any = loaded.model
-        self.inputs = {name: workload.inputs[name] for name in INPUTS}
+        self._generate, self.inputs = generation_call(loaded, workload)
         self.kv_cache = kv_cache
         self.batch_size = workload.batch_size
         self.prompt_tokens = workload.sequence_length
+        self._begun = prompt_length(loaded, workload)
 
     def with_batch(self, size: int) -> Self:
         """Return a generator of the batch's first sequences."""
@@ -99,13 +105,13 @@ class GreedyGenerator:
     def __call__(self, new_tokens: int, streamer: Any = None) -> torch.Tensor:
         """Generate exactly ``new_tokens`` from each sequence; return their ids, shape (batch, new_tokens)."""
         with torch.inference_mode(mode=False):  # as in anybody's script: `generate` itself switches gradients off
-            ids: torch.Tensor = self.model.generate(
+            ids: torch.Tensor = self._generate(
                 **self.inputs,
                 max_new_tokens=new_tokens,
                 streamer=streamer,
                 **generation_options(self.kv_cache, new_tokens),
             )
-        return ids[:, self.prompt_tokens :]
+        return ids[:, self._begun :]
 
     def timed(self, new_tokens: int) -> tuple[GenerationTimes, torch.Tensor]:
         """Generate; return the time stamps of the generation, and the ids.
@@ -133,9 +139,9 @@ def check_generation(loaded: LoadedModel, workload: Workload, settings: Generate
         UsageError: the model does not generate, or has too few positions.
 
     """
-    if why := why_no_prompt(loaded):
-        raise UsageError(f"{loaded.name} {why}: a generation needs a next-token model")
-    if why := too_long(loaded, workload.sequence_length, settings.new_tokens):
+    if not can_decode(loaded):
+        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}: a generation needs a model that writes token by token")
+    if why := too_long(loaded, prompt_length(loaded, workload), settings.new_tokens):
         raise UsageError(f"{loaded.name} cannot generate so much: {words(why)}")
 
 

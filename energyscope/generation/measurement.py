@@ -125,14 +125,18 @@ def text_entries(
 ) -> Iterator[Entry]:
     """Yield windows of what the host does: tokenize the prompts' text, and turn the generated ids into text.
 
-    The text is what the prompts' ids decode to; tokenized again, they may be another number.
+    The text is what the prompts' ids decode to; tokenized again, they may be another number. Without prompts, as
+    where sound is read, nothing is tokenized.
     """
     replayer = Replayer(torch.device("cpu"))
-    texts = tokenizer.batch_decode(prompts, skip_special_tokens=True)
     calls: dict[str, tuple[Call, Ids]] = {
-        "tokenize": (partial(tokenizer, texts), tokenizer(texts)["input_ids"]),
         "detokenize": (partial(tokenizer.batch_decode, generated, skip_special_tokens=True), generated),
     }
+    if prompts:
+        texts = tokenizer.batch_decode(prompts, skip_special_tokens=True)
+        calls = {"tokenize": (partial(tokenizer, texts), tokenizer(texts)["input_ids"]), **calls}
+    else:
+        yield {"phase": "tokenize", "reason": reason("reads-no-text")}
     for phase, (call, ids) in calls.items():
         for number in range(passes):
             show_step(phase)

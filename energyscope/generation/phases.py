@@ -53,7 +53,7 @@ def traced_phase(
     seconds, power = mean_of(each_s), fitted.interval()
     energy = fitted.interval(seconds)
     if seconds is None or energy is None or power is None:
-        return phase(name, seconds=seconds, tokens=tokens, reason=fitted.reason)
+        return phase(name, seconds=seconds, tokens=tokens or None, reason=fitted.reason)
     return phase(
         name,
         method="regressed",
@@ -61,8 +61,8 @@ def traced_phase(
         energy_j=energy,
         power_w=power.scaled(1 / seconds.value) if seconds.value else None,
         **_static(energy, seconds, idle_w),
-        tokens=tokens,
-        joules_per_token=energy.scaled(1 / tokens),
+        tokens=tokens or None,
+        joules_per_token=energy.scaled(1 / tokens) if tokens else None,
         devices_j=list(fitted.devices or ()),
     )
 

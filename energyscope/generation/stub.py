@@ -3,14 +3,14 @@
 The loop prepares inputs, processes logits, takes the largest, appends it, asks whether to stop and streams the
 token. It reads the KV cache while it does: so each call puts the cache's layers in the state that the real pass
 left them in, with keys and values of the right shape that hold no memory. One layer of each kind is enough, as
-`generate` asks no others.
+`generate` asks no others. Where `generate` has an encoder read first, what it made is recorded too.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,9 @@ from torch import nn
 
 from energyscope.errors import ModelError
 from energyscope.functions import exchanged_forward
-from energyscope.kv_cache import cache_name
+from energyscope.kv_cache import cache_name, caches_in
+
+Forward = Callable[..., Any]
 
 
 @dataclass
@@ -28,6 +30,7 @@ class Recording:
     """The results of each forward pass of one generation: outputs without their cache, and the cache's state."""
 
     outputs: list[Any] = field(default_factory=list)  # of the prefill and of one decode step
+    encoded: Any = None  # what an encoder made of what it read
     states: list[dict[int, dict[str, Any]]] = field(default_factory=list)  # of each pass: attributes by layer
 
 
@@ -45,7 +48,7 @@ def recorded_forward(model: nn.Module) -> Iterator[Recording]:
     @functools.wraps(original)
     def forward(*args: Any, **kwargs: Any) -> Any:
         output = original(*args, **kwargs)
-        layers = getattr(getattr(output, name, None), "layers", None)
+        layers = _layers(getattr(output, name, None))
         if not layers:
             raise ModelError(f"{type(model).__name__} keeps no cache in layers, and its loop cannot be run alone")
         if len(recording.outputs) < 2:
@@ -59,8 +62,32 @@ def recorded_forward(model: nn.Module) -> Iterator[Recording]:
         )
         return output
 
-    with exchanged_forward(model, forward):
+    def encode(own: Forward, *args: Any, **kwargs: Any) -> Any:
+        recording.encoded = own(*args, **kwargs)
+        return recording.encoded
+
+    with exchanged_forward(model, forward), _exchanged_encoder(model, encode):
         yield recording
+
+
+@contextmanager
+def _exchanged_encoder(model: Any, encode: Forward) -> Iterator[None]:
+    """Replace the forward of the encoder that `generate` calls by itself, where there is one.
+
+    Its own is the first argument of what replaces it.
+    """
+    if not getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        yield
+        return
+    encoder = model.get_encoder()
+    own = encoder.forward
+    with exchanged_forward(encoder, functools.wraps(own)(functools.partial(encode, own))):  # its signature is read
+        yield
+
+
+def _layers(cache: Any) -> list[Any]:
+    """Return the layers of a cache, a decoder's of its own tokens and of those of an encoder."""
+    return [layer for part in caches_in(cache) for layer in part.layers]
 
 
 def _without_cache(output: Any, name: str) -> Any:
@@ -91,12 +118,13 @@ def stubbed_forward(model: nn.Module, recording: Recording) -> Iterator[None]:
         cache = kwargs[name]
         if cache is not current:
             current, number = cache, 0
+        layers = _layers(cache)
         for layer, attributes in recording.states[number].items():
-            vars(cache.layers[layer]).update(attributes)
+            vars(layers[layer]).update(attributes)
         output = recording.outputs[-1 if number else 0]
         output[name] = cache
         number += 1
         return output
 
-    with exchanged_forward(model, forward):
+    with exchanged_forward(model, forward), _exchanged_encoder(model, lambda *_args, **_kwargs: recording.encoded):
         yield

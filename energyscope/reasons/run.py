@@ -7,8 +7,6 @@ WORDS: dict[str, str] = {
     "cannot-draw": "{packages:list} not installed here: `energyscope report` renders it elsewhere",
     "failed": "{error}",
     "generates-no-text": "the model generates no text",
-    "decodes-beside-an-encoder": "generations are traced of models without an encoder; "
-    "--phase decode profiles a step",
     "maybe-running": "unclear whether the run was in progress when this page was made, at {at}",
     "no-evaluation-data": "no evaluation data: {error}",
     "not-asked-for": "not asked for",
@@ -16,6 +14,7 @@ WORDS: dict[str, str] = {
     "nothing-to-relate": "no {missing} was measured: there is nothing to relate",
     "offloaded-model": "part of the model waits in host memory; a pass takes as long as copying it",
     "one-pass": "one forward pass is explained, not a generation: use --phase both",
+    "reads-no-text": "the model reads no text",
     "random-weights": "random weights: impact on meaningless predictions says nothing",
     "spread-model": "the model is spread over several devices; precisions are compared on one: "
     "use energyscope benchmark",

@@ -39,7 +39,7 @@ from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import IDLING_S, TYPICAL_WINDOW_S, ReplayTime, TimeEstimate, replay_time
 from energyscope.stages.sampling_interval import search_s
 from energyscope.workloads import Workload, profile_inputs
-from energyscope.workloads.decoding import can_generate, too_long
+from energyscope.workloads.decoding import can_generate, prompt_length, too_long
 
 GENERATE_S = {False: 28.0, True: 12.0}  # modelled or not: generations, idle power, the loop, the tokenizer
 READ_S = 0.005  # one read of an energy counter and of the power beside it
@@ -199,7 +199,7 @@ def skipped_stages(settings: RunSettings, shape: LoadedModel, workload: Workload
         skipped = dict.fromkeys(("generate", "alternatives"), reason("one-pass")) | skipped
     elif why := why_no_generation(settings, shape):
         skipped = {"generate": why} | skipped
-    if "generate" not in skipped and (why := too_long(shape, workload.sequence_length, settings.new_tokens)):
+    if "generate" not in skipped and (why := too_long(shape, prompt_length(shape, workload), settings.new_tokens)):
         skipped["generate"] = why
     if settings.weights == "random":
         skipped |= dict.fromkeys(("ablate", "correlate"), reason("random-weights"))

@@ -49,7 +49,7 @@ from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages.context import Context, Entries, metered
 from energyscope.stages.phases import middle_step, why_no_generation
 from energyscope.stages.session import Journal
-from energyscope.workloads.decoding import fresh_cache_length, too_long
+from energyscope.workloads.decoding import can_generate, fresh_cache_length, prompt_length, too_long
 from energyscope.workloads.limits import position_limit
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ GENERATIONS_S, MODELLED_GENERATIONS_S = 12.0, 4.0  # a regression on ticks needs
 def run(context: Context) -> Reason | None:
     """Trace generations from a run's prompt; return why that is skipped."""
     settings, loaded = context.settings, context.loaded
-    prompt = context.workload.sequence_length
+    prompt = prompt_length(loaded, context.workload)
     if why_not := why_no_generation(settings, loaded) or too_long(loaded, prompt, settings.new_tokens):
         return why_not
     with metered(context, STAGE) as meter:
@@ -80,7 +80,7 @@ def run(context: Context) -> Reason | None:
             context.workload,
             meter,
             GenerateSettings(settings.new_tokens, settings.kv_cache, seconds=seconds, seed=settings.seed),
-            middle_step=lambda: middle_step(settings, loaded, prompt, context.evaluation),
+            middle_step=lambda: middle_step(settings, loaded, context.workload, context.evaluation),
             journal=context.store.journal,
             progress=context.progress,
         )
@@ -116,7 +116,7 @@ def generate(
     journal: Journal,
     progress: Progress = silent,
 ) -> None:
-    """Measure generations of a loaded next-token model with started meters.
+    """Measure generations of a loaded model that writes token by token, with started meters.
 
     ``middle_step`` prepares the decode step in their middle, or returns why there is none; it is called once it
     is known that the generation itself fits in memory. Everything that is finished goes to ``journal`` before the
@@ -175,7 +175,8 @@ class _Stage:
 
     def _header(self) -> dict[str, Any]:
         return {
-            "prompt_tokens": self.workload.sequence_length,
+            "prompt_tokens": self.workload.sequence_length or None,
+            "beside_encoder": not can_generate(self.loaded),
             "new_tokens": self.settings.new_tokens,
             "batch_size": self.workload.batch_size,
             "kv_cache": self.settings.kv_cache,
@@ -278,7 +279,7 @@ class _Stage:
 
     def _measure_loop(self) -> None:
         """Take windows of the loop of `generate` alone."""
-        lengths = loop_lengths(position_limit(self.loaded) - self.workload.sequence_length)
+        lengths = loop_lengths(position_limit(self.loaded) - prompt_length(self.loaded, self.workload))
         if lengths is None:
             self.keep({"loop_reason": reason("no-positions-for-loop")})
             return
@@ -295,6 +296,7 @@ class _Stage:
             return
         if not self.meter.modelled:
             time.sleep(SETTLE_S)  # the device rests meanwhile: no power of the loop is to be left
-        prompts: Ids = self.workload.inputs["input_ids"].tolist()
+        read = self.workload.inputs.get("input_ids")
+        prompts: Ids = [] if read is None else read.tolist()
         for entry in text_entries(tokenizer, prompts, generated, passes, self.meter, self._show_step):
             self.keep(entry)

@@ -43,6 +43,7 @@ from energyscope.workloads.decoding import (
     check_decodes,
     decode_step,
     default_context,
+    prompt_length,
     prompt_pass,
 )
 from energyscope.workloads.evaluation import Evaluation
@@ -119,11 +120,12 @@ def _layers(settings: RunSettings, phase: str) -> Layers:
 
 
 def middle_step(
-    settings: RunSettings, loaded: LoadedModel, prompt: int, evaluation: Evaluation | None
+    settings: RunSettings, loaded: LoadedModel, workload: Workload, evaluation: Evaluation | None
 ) -> Workload | Reason:
-    """Return the step in the middle of the traced generation from ``prompt`` tokens, or why there is none."""
+    """Return the step in the middle of the traced generation from a workload, or why there is none."""
     if settings.new_tokens < 2:
         return NO_DECODE
+    prompt = prompt_length(loaded, workload)
     context = middle_context(prompt, settings.new_tokens)
     try:
         return decode_step(
@@ -134,6 +136,7 @@ def middle_step(
             evaluation=evaluation,
             seed=settings.seed,
             new_tokens=max(2, prompt + settings.new_tokens - context),
+            read=workload.sequence_length,
         )
     except ModelError as error:
         return reason("failed", error=first_line(error))
@@ -191,8 +194,8 @@ def workload_of(
 
 def why_no_generation(settings: RunSettings, loaded: LoadedModel) -> Reason | None:
     """Return why a run explains no generation; None where it does."""
-    if not can_generate(loaded):
-        return reason("decodes-beside-an-encoder" if can_decode(loaded) else "generates-no-text")
+    if not can_decode(loaded):
+        return reason("generates-no-text")
     if resolve_phase(settings, loaded.adapter) == PREFILL:
         return reason("one-pass")
     return reason("offloaded-model") if loaded.offloaded else None

@@ -7,7 +7,7 @@ keys and values of a real pass over as many tokens. `context_length` is how many
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -93,6 +93,32 @@ def can_generate(loaded: LoadedModel) -> bool:
     return can_decode(loaded) and loaded.adapter.task != SEQUENCES
 
 
+def prompt_length(loaded: LoadedModel, workload: Workload) -> int:
+    """Return the tokens that a generation goes on from: its prompt's, or the one that a decoder begins with."""
+    return 1 if loaded.adapter.task == SEQUENCES else workload.sequence_length
+
+
+def generation_call(loaded: LoadedModel, workload: Workload) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """Return `generate` and what it is given: a prompt, or what an encoder reads and a decoder begins with."""
+    if loaded.adapter.task != SEQUENCES:
+        return _generate_from(loaded.model, workload.inputs["input_ids"], None)
+    source = _source_of(loaded, workload, workload.sequence_length)
+    return _generate_from(loaded.model, workload.inputs[DECODER_IDS][:, :1], source)
+
+
+def _generate_from(
+    model: Any, ids: torch.Tensor, source: Mapping[str, Any] | None
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    if source is None:
+        return model.generate, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    from transformers import GenerationMixin
+
+    # the first of the ids begins every sequence, or `generate` would write another one before
+    first = ids[0, 0].expand(ids.shape[0], 1)
+    generate = partial(GenerationMixin.generate, model, decoder_start_token_id=int(ids[0, 0]))
+    return generate, {**source, DECODER_IDS: torch.cat([first, ids[:, 1:]], dim=1)}
+
+
 def decode_step(  # noqa: PLR0913  what a step is made of
     loaded: LoadedModel,
     *,
@@ -103,12 +129,13 @@ def decode_step(  # noqa: PLR0913  what a step is made of
     seed: int = 0,
     new_tokens: int = 2,
     proposed: int = 0,
+    read: int | None = None,
 ) -> Workload:
     """Return one decode step of a batch on a cache filled with ``context_length`` tokens; it can be replayed.
 
     A static cache has room for ``new_tokens`` behind them, as in a generation of so many, and is read as a whole.
-    A decoder beside an encoder has as many tokens in its cache as the encoder has read; what the encoder made of
-    them is there, and it does not run again.
+    A decoder beside an encoder has as many tokens in its cache as the encoder has ``read``, unless that is given;
+    what the encoder made of them is there, and it does not run again.
     A step that verifies so many ``proposed`` tokens has as many rows more, and its cache as many tokens fewer: its
     last row sees what the one row of an ordinary step sees.
 
@@ -120,11 +147,15 @@ def decode_step(  # noqa: PLR0913  what a step is made of
     check_decodes(loaded)
     context = check_context(loaded, default_context(loaded) if context_length is None else context_length)
     tokens = profile_inputs(
-        loaded, batch_size=batch_size, sequence_length=context + 1, evaluation=evaluation, seed=seed
+        loaded,
+        batch_size=batch_size,
+        sequence_length=max(context + 1, read or 0),
+        evaluation=evaluation,
+        seed=seed,
     )
     name = DECODER_IDS if loaded.adapter.task == SEQUENCES else "input_ids"
-    source = _source_of(loaded, tokens, context) if name == DECODER_IDS else None
-    ids = tokens.inputs[name]
+    source = _source_of(loaded, tokens, read or context) if name == DECODER_IDS else None
+    ids = tokens.inputs[name][:, : context + 1]
     _require_room(loaded, batch_size, context)
     cached = context - proposed
     prompt, room = ids[:, :cached], new_tokens + proposed
@@ -290,8 +321,6 @@ def inputs_of_generate(
     The call itself is not made. The prompt's pass has 0, the first decode step as many as the prompt has. The
     ``ids`` are those of the prompt, of a decoder where an encoder reads ``source``.
     """
-    from transformers import GenerationMixin
-
     seen = 0  # tokens, counted here: what a model keeps does not always know how many it has seen
 
     def before(_model: Any, _args: Any, inputs: dict[str, Any]) -> None:
@@ -301,12 +330,7 @@ def inputs_of_generate(
         seen += inputs["input_ids" if source is None else DECODER_IDS].shape[1]
 
     in_parts = source is None and ids.numel() > FILLED_AT_ONCE and cached > 0
-    if source is None:
-        generate, given = model.generate, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    else:  # the first of the ids begins every sequence, or `generate` would write another one before
-        first = ids[0, 0].expand(ids.shape[0], 1)
-        generate = partial(GenerationMixin.generate, model, decoder_start_token_id=int(ids[0, 0]))
-        given = {**source, DECODER_IDS: torch.cat([first, ids[:, 1:]], dim=1)}
+    generate, given = _generate_from(model, ids, source)
     handle = model.register_forward_pre_hook(before, with_kwargs=True)
     try:
         with fresh_cache_length(model):

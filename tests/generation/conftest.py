@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from task_models import task_model
 
 from energyscope.loading import load_model
 
+T5 = "sequence-to-sequence"  # a decoder beside an encoder
 
-@pytest.fixture(scope="module", params=["tiny-llama", "tiny-gpt2"])
+
+@pytest.fixture(scope="module", params=["tiny-llama", "tiny-gpt2", T5])
 def loaded(request):
-    return load_model(request.param, device="cpu")
+    return task_model(T5) if request.param == T5 else load_model(request.param, device="cpu")

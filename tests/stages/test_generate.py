@@ -10,9 +10,11 @@ from itertools import pairwise
 import pytest
 import torch
 from clocks import HostOfGpu
+from task_models import task_model
 
 from energyscope.errors import DeviceError, ModelError
 from energyscope.generation import generator, measurement
+from energyscope.generation.measurement import text_entries
 from energyscope.loading import load_model
 from energyscope.metering import waiting
 from energyscope.metering.group import MeterGroup
@@ -61,6 +63,25 @@ def journal(loaded, request):
 @pytest.fixture(scope="module")
 def document(journal):
     return recover(journal)
+
+
+@pytest.mark.parametrize("reads", ["text", "sound"])
+def test_a_generation_beside_an_encoder(reads, monkeypatch):
+    """GIVEN a decoder beside an encoder THEN all phases, the loop and its step are measured; sound has no text."""
+    t5 = replace(task_model("sequence-to-sequence"), tokenizer=load_model("tiny-gpt2", device="cpu").tokenizer)
+    if reads == "sound":  # as far as the stage can tell: there are no ids that a text could be made of
+        monkeypatch.setattr(module, "text_entries", lambda texts, _, *others: text_entries(texts, [], *others))
+    step = decode_step(t5, context_length=9, read=16)
+    found = recover(measure(t5, step=step, batch_size=1))
+    phases = {phase["phase"]: phase for phase in found["phases"]}
+    assert list(phases) == PHASES
+    assert phases["prefill"]["tokens"] == 16
+    assert all(phases[name]["energy_j"] for name in ("prefill", "decode", "detokenize"))
+    assert (phases["tokenize"]["energy_j"] is None) == (reads == "sound")
+    assert phases["tokenize"]["reason"] == (reason("reads-no-text") if reads == "sound" else None)
+    assert found["loop"]["per_token"]["energy_mj"], "of its loop alone"
+    assert found["step"]["context_length"] == 9
+    assert found["settings"]["beside_encoder"]
 
 
 def value(figure):

@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 import torch
+from task_models import task_model
 
 from energyscope.errors import UsageError
 from energyscope.loading import load_model
@@ -89,15 +90,34 @@ def test_one_execution_alone_has_the_plain_name(llama):
 @pytest.mark.parametrize(("kind", "room"), [("dynamic", 40), ("static", 47)])
 def test_the_traced_generation_has_a_step_to_compare_with(llama, kind, room):
     """It stands in the middle of the generation, and a static cache is as long as `generate` makes it."""
-    step = middle_step(RunSettings("tiny-llama", new_tokens=16, batch_size=2, kv_cache=kind), llama, 32, None)
+    step = middle_step(
+        RunSettings("tiny-llama", new_tokens=16, batch_size=2, kv_cache=kind),
+        llama,
+        profile_inputs(llama, batch_size=2, sequence_length=32),
+        None,
+    )
     assert (step.context, step.batch_size, step.kv_cache) == (40, 2, kind)
     keys = step.inputs["past_key_values"].layers[0].keys
     assert keys.shape[-2] == room, "32 + 16 - 1 slots, of which 40 are filled"
 
 
+def test_a_step_beside_an_encoder_has_all_that_was_read():
+    """GIVEN a decoder beside an encoder THEN its cache has half of the new tokens, beside all that was read."""
+    t5 = task_model("sequence-to-sequence")
+    step = middle_step(RunSettings("t5", new_tokens=16), t5, profile_inputs(t5, sequence_length=32), None)
+    cache = step.inputs["past_key_values"]
+    assert step.context == cache.get_seq_length() == 9, "the token that it begins with, and eight"
+    assert cache.cross_attention_cache.get_seq_length() == 32
+
+
 def test_a_generation_of_one_token_has_no_step(llama):
     """Nothing is decoded after the first token, which is the reason."""
-    assert middle_step(RunSettings("tiny-llama", new_tokens=1), llama, 32, None) == NO_DECODE
+    assert (
+        middle_step(
+            RunSettings("tiny-llama", new_tokens=1), llama, profile_inputs(llama, sequence_length=32), None
+        )
+        == NO_DECODE
+    )
 
 
 def test_a_step_without_memory_is_a_reason(llama, monkeypatch):
@@ -107,7 +127,9 @@ def test_a_step_without_memory_is_a_reason(llama, monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
 
     monkeypatch.setattr(module, "decode_step", full)
-    assert middle_step(RunSettings("tiny-llama", new_tokens=16), llama, 32, None) == reason("no-memory-for-step")
+    assert middle_step(
+        RunSettings("tiny-llama", new_tokens=16), llama, profile_inputs(llama, sequence_length=32), None
+    ) == reason("no-memory-for-step")
 
 
 def test_reads_around_components_are_of_one_pass(llama):

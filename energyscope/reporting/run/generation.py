@@ -170,6 +170,9 @@ def _parts(report: Report, phases: Table) -> Table:
 def _comparisons(report: Report) -> Iterator[dict[str, Any]]:
     """Yield for prefill and decode the model's own pass and the loop of one step, beside what was traced of it.
 
+    Beside an encoder only the decode: a prefill of the trace is the encoder and a decoder's first token there, and
+    no pass of a profile is that.
+
     Where the host sets the pace, most of an energy is idle power x time, and that pace drifts between two
     measurements; the work, beyond it, does not: ``work_ratio`` is parts / traced of the work alone.
     """
@@ -178,11 +181,14 @@ def _comparisons(report: Report) -> Iterator[dict[str, Any]]:
     prompt, new = finite(settings.get("prompt_tokens")), finite(settings.get("new_tokens"))
     traced = {str(entry.get("phase")): entry for entry in document.get("phases") or []}
     per_step, per_call = (loop.get(name) or {} for name in ("per_token", "per_call"))
-    if prompt is None or new is None:
+    if new is None:
         return
-    decode = _step(document) or _pass_at(report, DECODE, prompt + new // 2)
+    prefill, decode = None, _step(document)
+    if prompt is not None and not settings.get("beside_encoder"):
+        prefill = _pass_at(report, PREFILL, prompt)
+        decode = decode or _pass_at(report, DECODE, prompt + new // 2)
     for phase, times, model, loops in (
-        (PREFILL, 1.0, _pass_at(report, PREFILL, prompt), [per_step, per_call]),
+        (PREFILL, 1.0, prefill, [per_step, per_call]),
         (DECODE, new - 1, decode, [per_step]),
     ):
         row = _phase(traced.get(phase) or {"phase": phase})
