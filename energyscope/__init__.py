@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from energyscope.planning.exporting import export_plan
     from energyscope.runs.store import load_run
     from energyscope.stages.in_memory import profile
-    from energyscope.stages.run import run
+    from energyscope.stages.run import resume, run
     from energyscope.workloads import load_evaluation, profile_inputs
 
 _HOMES = {
@@ -31,6 +31,7 @@ _HOMES = {
     "load_run": "energyscope.runs.store",
     "profile": "energyscope.stages.in_memory",
     "profile_inputs": "energyscope.workloads",
+    "resume": "energyscope.stages.run",
     "run": "energyscope.stages.run",
     "run_inference": "energyscope.blocks",
     "warm_up": "energyscope.blocks",
@@ -47,6 +48,7 @@ __all__ = [
     "load_run",
     "profile",
     "profile_inputs",
+    "resume",
     "run",
     "run_inference",
     "warm_up",

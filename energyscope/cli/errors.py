@@ -42,7 +42,7 @@ def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(*args, **kwargs)
         except EnergyscopeError as error:
-            _say(str(error))
+            _say("; ".join([str(error), *getattr(error, "__notes__", ())]))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             terminated = isinstance(error, Terminated)

@@ -58,9 +58,18 @@ def progress(
 
 
 def measured_in_view(
-    settings: RunSettings, console: Console, paths: list[Path], *, command: str, quiet: bool
+    settings: RunSettings,
+    console: Console,
+    paths: list[Path],
+    *,
+    command: str,
+    quiet: bool,
+    lacking: Sequence[str] | None = None,
 ) -> Run:
-    """Do a run while its progress is shown; its directory is added to ``paths`` as soon as there is one."""
+    """Do a run, or what it is ``lacking``, while its progress is shown.
+
+    Its directory is added to ``paths`` as soon as there is one.
+    """
     stages = ("load", *(stage for stage in RUN_STAGES if stage in settings.stages))
     with progress(console, quiet=quiet, title=f"energyscope {command} {settings.model}", stages=stages) as report:
         from energyscope.stages.run import run_settings  # seconds, in which the terminal shows something
@@ -69,7 +78,7 @@ def measured_in_view(
             paths.append(path)
             report.begin(path, estimates)
 
-        return run_settings(settings, progress=report, command=command_line(), on_open=begin)
+        return run_settings(settings, progress=report, command=command_line(), on_open=begin, lacking=lacking)
 
 
 def _can_be_painted(console: Console) -> bool:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from energyscope.cli.dry_run import show_plan
 from energyscope.cli.errors import report_errors
-from energyscope.cli.options import OUTPUT, DryRun, Option, QuietPath, with_settings
+from energyscope.cli.options import MOST_USED, OUTPUT, DryRun, Option, QuietPath, is_given, with_settings
 from energyscope.cli.output import draw, path_text
+from energyscope.errors import EnergyscopeError, UsageError
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.fields import select_settings
 from energyscope.settings.run import BENCHMARK_OF_RUN, WHAT, RunSettings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from energyscope.runs.store import Run
 
 BENCHMARK = [
     replace(
@@ -24,13 +30,25 @@ BENCHMARK = [
     for name, field in BENCHMARK_OF_RUN.items()
     for setting in select_settings(BenchmarkSettings, field)
 ]
+DECLARED = (*select_settings(RunSettings), *BENCHMARK)
 
 
 @report_errors
-@with_settings(lambda model, values, _: RunSettings.of(model, **values), *select_settings(RunSettings), *BENCHMARK)
+@with_settings(lambda model, values, _: RunSettings.of(model, **values), *DECLARED, required=False)
 def command(
-    settings: RunSettings,
+    settings: RunSettings | None,
+    context: typer.Context,
     *,
+    resume: Annotated[
+        str | None,
+        Option(
+            metavar="RUN", help="Go on with a run that was stopped, with its settings.", rich_help_panel=MOST_USED
+        ),
+    ] = None,
+    new_run: Annotated[
+        bool,
+        Option("--new-run", help="With --resume: begin another run, as that one.", rich_help_panel=MOST_USED),
+    ] = False,
     dry_run: DryRun = False,
     quiet: QuietPath = False,
     as_json: Annotated[
@@ -38,13 +56,57 @@ def command(
     ] = False,
 ) -> None:
     """Measure a model's energy and impact, and write a report."""
+    lacking: list[str] | None = None
+    if resume is not None:
+        path = _named(resume, context)
+        if not new_run and _lacks_nothing(path, quiet=quiet, as_json=as_json):
+            return
+        settings, lacking = _of_run(path, new_run=new_run)
+    elif new_run:
+        raise UsageError("--new-run requires --resume RUN")
+    elif settings is None:
+        raise UsageError("name a model, or a run with --resume")
     if dry_run:
         show_plan(settings, as_json=as_json)
     else:
-        _run(settings, quiet=quiet, as_json=as_json)
+        _run(settings, lacking, quiet=quiet, as_json=as_json)
 
 
-def _run(settings: RunSettings, *, quiet: bool, as_json: bool) -> None:
+def _named(run: str, context: typer.Context) -> Path:
+    """Return the directory of a run that is to go on; refuse to change what its stages have in common."""
+    from energyscope.runs.store import find_run
+
+    named = {"model": "the model", **{option.key: option.option for option in DECLARED if option.name != "root"}}
+    for key, option in {**named, "dry_run": "--dry-run"}.items():
+        if is_given(context, key):
+            raise UsageError(f"--resume uses the settings of the run: leave {option} out")
+    return find_run(run, context.params["root"])
+
+
+def _lacks_nothing(path: Path, *, quiet: bool, as_json: bool) -> bool:
+    """Show a run that is finished, and tell whether it is: neither a model nor torch is needed for that."""
+    from rich.console import Console
+
+    from energyscope.runs.store import lacking_stages, load_run, read_document
+
+    if lacking_stages(read_document(path)):
+        return False
+    typer.echo(f"{path.name} is finished: there is nothing to do", err=True)
+    _show(load_run(path), Console(stderr=as_json), quiet=quiet, as_json=as_json)
+    return True
+
+
+def _of_run(path: Path, *, new_run: bool) -> tuple[RunSettings, list[str] | None]:
+    """Return the settings of a run, and what it lacks; None of it where another one is to begin."""
+    from energyscope.runs.store import read_document
+    from energyscope.stages.resume_run import resumable, settings_in
+
+    if new_run:
+        return replace(settings_in(read_document(path)), name=None, root=path.parent), None
+    return resumable(path)
+
+
+def _run(settings: RunSettings, lacking: list[str] | None, *, quiet: bool, as_json: bool) -> None:
     from rich.console import Console
 
     from energyscope.cli.progress import measured_in_view
@@ -52,12 +114,15 @@ def _run(settings: RunSettings, *, quiet: bool, as_json: bool) -> None:
     console = Console(stderr=as_json)
     paths: list[Path] = []
     try:
-        run = measured_in_view(settings, console, paths, command="run", quiet=quiet)
-    except KeyboardInterrupt as error:
-        if paths:
-            other = " under another --name" if settings.name else ""
-            error.add_note(f"runs cannot be resumed: the same command{other} starts over")
+        run = measured_in_view(settings, console, paths, command="run", quiet=quiet, lacking=lacking)
+    except (KeyboardInterrupt, EnergyscopeError) as error:
+        if paths and not settings.tensor_parallel:
+            error.add_note(f"`energyscope run --resume {paths[0]}` goes on")
         raise
+    _show(run, console, quiet=quiet, as_json=as_json)
+
+
+def _show(run: Run, console: Console, *, quiet: bool, as_json: bool) -> None:
     from energyscope.reporting.run.terminal import answer_of
     from energyscope.runs.summary import summary
 

@@ -16,6 +16,7 @@ WORDS: dict[str, str] = {
     "one-pass": "one forward pass is explained, not a generation: use --phase both",
     "reads-no-text": "the model reads no text",
     "random-weights": "random weights: impact on meaningless predictions says nothing",
+    "run-resumed": "taken up again at {at}: {stages:list}",
     "spread-model": "the model is spread over several devices; precisions are compared on one: "
     "use energyscope benchmark",
     "still-running": "the run was in progress when this page was made, at {at}",

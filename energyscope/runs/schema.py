@@ -28,6 +28,8 @@ PLAN_JSON = "plan.json"
 LAWS_JSON = "laws.json"
 REPORT_FILE = "report.html"
 
+BEGUN_AGAIN = "begun_again"  # of a journal's entry: those of its stage (and scene) before it count no more
+
 
 @dataclass(kw_only=True)
 class EnergyRow:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DEFAULT_ROOT = Path("runs")
 LONGEST_NAME = 200  # bytes of a run's name: file systems take 255, and some files of a run are named after it
+ENDED = ("done", "skipped")  # states of a stage that is not begun again
 SCENE_SECTIONS = ("closure", "differential", "passes", "drift")  # of run.json that each phase has for itself
 
 
@@ -93,6 +94,13 @@ class RunStore:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+    def mend_journal(self) -> None:
+        """Cut off a last line that a crash left unfinished, so that more can be written behind the others."""
+        file = self.path / schema.JOURNAL_FILE
+        whole = file.read_bytes() if file.is_file() else b""
+        with file.open("ab") as journal:
+            journal.truncate(whole.rfind(b"\n") + 1)
 
     def compress_journal(self) -> None:
         """Compress the journal of a finished run: its numbers, in a few percent of the room, can then travel."""
@@ -294,8 +302,17 @@ def read_document(path: Path) -> dict[str, Any]:
     return document
 
 
+def lacking_stages(document: Mapping[str, Any]) -> list[str]:
+    """Return the stages that a run was asked for and did not finish."""
+    states = {name: (stage or {}).get("state") for name, stage in (document.get("stages") or {}).items()}
+    asked = (document.get("settings") or {}).get("stages") or ()
+    return [name for name in asked if states.get(name) not in ENDED]
+
+
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    """Read the finished measurements, compressed or not; a last line cut short by a crash is left out.
+    """Read the finished measurements, compressed or not.
+
+    A last line cut short by a crash is left out, and so is what was measured anew by a run that was resumed.
 
     Raises:
         RunError: a compressed journal is damaged.
@@ -317,4 +334,20 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
             entries.append(json.loads(line))
         except json.JSONDecodeError:
             break
-    return entries
+    return _counting(entries)
+
+
+def _counting(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the entries of a journal that count: none of a stage, or a scene of it, before it was begun again."""
+    begins: dict[tuple[str, str | None], int] = {}
+    for number, entry in enumerate(entries):
+        if schema.BEGUN_AGAIN in entry:
+            begins[entry["stage"], entry.get("scene")] = number
+    if not begins:
+        return entries
+    return [
+        entry
+        for number, entry in enumerate(entries)
+        if schema.BEGUN_AGAIN not in entry
+        and all(number > begins.get((str(entry.get("stage")), scene), -1) for scene in (None, entry.get("scene")))
+    ]

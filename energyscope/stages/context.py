@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from energyscope.generation.loop import step_spans
@@ -45,6 +47,7 @@ class Context:
     progress: Progress
     marks: list[tuple[float, str]] = field(default_factory=list)  # when (s) what phase began to be profiled
     sensor: Mapping[str, Any] | None = None  # what an earlier run on the same meters found out; None measures it
+    earlier_trace: Sequence[Mapping[str, Any]] = ()  # rows from before the run was resumed
 
 
 @contextmanager
@@ -67,14 +70,25 @@ def _write_trace(context: Context) -> None:
     """Keep the boards' state at every tick of the stages so far; the modelled meter has none."""
     seen = [(stage, state) for stage, meter in context.meters.items() for state in meter.states(0.0, math.inf)]
     if seen:
-        origin = seen[0][1]["after_s"]
+        before = context.earlier_trace
+        origin: float = context.store.document["trace_origin_s"] if before else seen[0][1]["after_s"]
         entries = read_journal(context.store.path)
         generations, steps, windows = generated(entries), step_spans(entries), spans_of(entries)
-        rows = [
+        rows = [{**row, "window": _window_at(float(row["time_s"]) + origin, windows)} for row in before]
+        rows += [
             trace_row(stage, state, origin, context.marks, generations, steps, windows) for stage, state in seen
         ]
         context.store.update(trace_origin_s=origin)
         context.store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
+
+
+def earlier_trace(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of the trace that a run has so far."""
+    file = path / schema.TRACE_FILE
+    if not file.is_file():
+        return []
+    with file.open(encoding="utf-8", newline="") as rows:
+        return [{name: value or None for name, value in row.items()} for row in csv.DictReader(rows)]
 
 
 def generated(entries: Entries) -> list[GenerationTimes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import platform
 import resource
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from energyscope.adapter_registry import installed
 from energyscope.diagnostics.sensor import idle_facts
 from energyscope.errors import MeterError
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
@@ -25,6 +27,8 @@ from energyscope.replay.rotation import l2_bytes
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation, Workload
 
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+DIGESTED = 64  # values of each parameter
 PACKAGES = ("energyscope-llm", "torch", "transformers", "accelerate", "bitsandbytes", "nvidia-ml-py", "numpy")
 
 
@@ -40,6 +44,14 @@ def environment() -> dict[str, Any]:
         "float32_matmul_precision": f"{products} ({'no TF32' if products == 'highest' else 'TF32 allowed'})",
         **versions,
     }
+
+
+def boot() -> str | None:
+    """Return what names this start of the machine, which its monotonic clock counts from; None where unknown."""
+    try:
+        return BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
 
 
 def _version(package: str) -> str | None:
@@ -130,11 +142,13 @@ def model_facts(loaded: LoadedModel) -> dict[str, Any]:
     return {
         "name": loaded.name,
         "adapter": loaded.adapter.name,
+        "adapter_from": origin.origin if (origin := installed().get(loaded.adapter.name)) else None,
         "model_type": getattr(config, "model_type", None),
         "task": loaded.adapter.task,
         "metric": loaded.adapter.metric,
         "source": loaded.source,
         "weights": loaded.weights,
+        "weights_digest": weights_digest(loaded.model),
         "parameters": parameter_count(loaded.model),
         "size_bytes": weight_bytes(loaded.model),
         "layers": sum(
@@ -149,6 +163,19 @@ def model_facts(loaded: LoadedModel) -> dict[str, Any]:
         "offloaded": list(loaded.offloaded),
         "host_peak_bytes": host_peak_bytes(),
     }
+
+
+def weights_digest(model: nn.Module) -> str:
+    """Return a digest of some values of each parameter, by which other weights of the same shape show."""
+    digest = hashlib.sha256()
+    for name, parameter in model.named_parameters():
+        values = parameter.detach()
+        digest.update(f"{name} {tuple(values.shape)} {values.dtype}".encode())
+        if type(values.data) is torch.Tensor and not values.is_meta and values.is_contiguous() and values.numel():
+            flat = values.data.view(-1)
+            some = flat[:: max(1, len(flat) // DIGESTED)].contiguous()
+            digest.update(some.view(torch.uint8).cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def quantization_facts(loaded: LoadedModel) -> dict[str, Any] | None:

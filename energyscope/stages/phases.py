@@ -48,6 +48,8 @@ from energyscope.workloads.decoding import (
 )
 from energyscope.workloads.evaluation import Evaluation
 
+FINISHED = "finished"  # of a journal's entry: its phase is whole
+
 
 @dataclass(frozen=True)
 class PhasePlan:
@@ -206,7 +208,10 @@ def run(context: Context) -> None:
     store = context.store
     with metered(context, STAGE) as meter:
         planned = plan_phases(context.settings, context.loaded)
+        finished = finished_phases(read_journal(store.path))
         for phase_plan in planned:
+            if phase_plan.name in finished:  # before the run was resumed
+                continue
             context.marks.append((time.monotonic(), phase_plan.phase))
             _profile_phase(context, planned, phase_plan, meter)
             write(store, read_journal(store.path))
@@ -225,6 +230,12 @@ def _profile_phase(
         triggered(loaded, workload, meter, chosen, journal=journal, progress=progress)
     else:
         profile(loaded, workload, meter, chosen, journal=journal, progress=progress, phase_name=phase_plan.name)
+    journal({"stage": STAGE, "scene": phase_plan.name, FINISHED: True})
+
+
+def finished_phases(entries: Entries) -> set[str]:
+    """Return the phases that a journal holds whole."""
+    return {entry["scene"] for entry in one_phase.of_profile(entries) if entry.get(FINISHED)}
 
 
 def write(store: RunStore, entries: Entries) -> bool:

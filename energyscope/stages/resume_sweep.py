@@ -35,6 +35,7 @@ from energyscope.settings.sweep import SweepSettings
 from energyscope.stages import facts
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.measured_devices import find_devices, open_meters
+from energyscope.stages.resume_run import with_tuples
 from energyscope.stages.sweep import measure_cells
 from energyscope.stages.sweep_dry_run import SweepPlan, preview_sweep
 
@@ -133,17 +134,13 @@ def settings_in(sweep: Sweep) -> SweepSettings:
 
     """
     try:
-        known = _tuples(sweep.settings)
-        run = _tuples(known.pop("run"))
-        run |= {"root": Path(run["root"]), "benchmark": BenchmarkSettings(**_tuples(run["benchmark"]))}
+        known = with_tuples(sweep.settings)
+        run = with_tuples(known.pop("run"))
+        run |= {"root": Path(run["root"]), "benchmark": BenchmarkSettings(**with_tuples(run["benchmark"]))}
         return SweepSettings(RunSettings.of(**run), **{**known, "name": None})
     except (KeyError, TypeError, AttributeError, UsageError) as error:
         where = sweep.path / SWEEP_FILE
         raise RunError(f"the settings in {where} cannot be read ({error}): start a new sweep") from error
-
-
-def _tuples(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
 
 
 def _clear(folder: Path) -> None:

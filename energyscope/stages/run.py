@@ -26,11 +26,11 @@ from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.runs import method
 from energyscope.runs.locks import write_lock
-from energyscope.runs.store import Run, RunStore, free_name, load_run, plain_name
+from energyscope.runs.store import ENDED, Run, RunStore, free_name, load_run, plain_name
 from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
-from energyscope.stages.context import Context
+from energyscope.stages.context import Context, earlier_trace
 from energyscope.stages.dry_run import estimated_times
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.phases import resolve_phase
@@ -55,6 +55,7 @@ from energyscope.stages.ranks import (
     split_settings,
 )
 from energyscope.stages.registry import STAGES, recover
+from energyscope.stages.resume_run import resumable, take_up
 from energyscope.stages.sampling_budget import TimeEstimate
 from energyscope.workloads import Workload
 
@@ -90,6 +91,27 @@ def run(
     return run_settings(RunSettings.of(model, **options), progress=progress, command=command, on_open=on_open)
 
 
+def resume(
+    path: Path, *, progress: Progress = silent, command: str | None = None, on_open: OnOpen | None = None
+) -> Run:
+    """Do what a run lacks, with its settings, and return it; one that lacks nothing is returned as it is.
+
+    Args:
+        path: its directory.
+        progress, command, on_open: as in `run`.
+
+    Raises:
+        RunError: the run cannot be read, is being measured, or was begun by another version's method.
+        UsageError: model, data, versions or board are others than when it began, with what has changed.
+        EnergyscopeError: as in `run`.
+
+    """
+    settings, lacking = resumable(path)
+    if not lacking:
+        return load_run(path)
+    return run_settings(settings, progress=progress, command=command, on_open=on_open, lacking=lacking)
+
+
 def _on_open_of(options: dict[str, Any]) -> OnOpen | None:
     """Take the two callbacks that ``on_open`` replaced out of the options; they are still called."""
     callbacks = {name: options.pop(name, None) for name in ("follow", "foresee", "on_estimates")}
@@ -123,13 +145,14 @@ def run_settings(
     progress: Progress = silent,
     command: str | None = None,
     on_open: OnOpen | None = None,
+    lacking: Sequence[str] | None = None,
 ) -> Run:
-    """Do what settings ask for, as `run` does."""
+    """Do what settings ask for, as `run` does; of a run that is resumed, the stages that it is ``lacking``."""
     process = ranks()
     with speaking_for_all(process):
         settings.check()
         require_torchrun(settings.tensor_parallel)
-        settings.check_places()
+        (settings if lacking is None else replace(settings, name=None)).check_places()
     requested, settings = settings.stages, split_settings(settings)
     if not process.leads:
         _follow(settings, process)
@@ -150,7 +173,7 @@ def run_settings(
     meters = {stage: of_devices(group, where, loaded.devices) for stage, group in meters.items()}
     return run_loaded(
         settings, loaded, meters, progress=progress, command=command, on_open=on_open,
-        loading=loading, requested=requested,
+        loading=loading, requested=requested, lacking=lacking,
     )  # fmt: skip
 
 
@@ -166,11 +189,12 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
     loading: Sequence[Mapping[str, Any]] = (),
     requested: Sequence[str] = (),
     workload: Workload | None = None,
+    lacking: Sequence[str] | None = None,
 ) -> Run:
     """Do the stages of a run with a loaded model and return it.
 
     Args:
-        settings: those of the run; its directory is made here.
+        settings: those of the run; its directory is made here, unless it is lacking some stages only.
         loaded: the model.
         meters: for each stage that measures, not started.
         progress, command, on_open: as in `run`.
@@ -178,9 +202,10 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
         loading: journal entries on the load.
         requested: the stages that the user named, where ``settings`` leaves some out.
         workload: the inputs, where they are given; nothing is then judged.
+        lacking: the stages that a run lacks which is resumed.
 
     Raises:
-        UsageError: the model cannot do what was asked, or the name is taken.
+        UsageError: the model cannot do what was asked, the name is taken, or the run was begun otherwise.
         DataError: a plan is asked for, and there are too few data.
         DeviceError: no memory is left for the inputs.
 
@@ -192,16 +217,20 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
         check_plan(settings, loaded, evaluation, why_none)
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
-    store = _create_store(settings)
+    store = _create_store(settings) if lacking is None else RunStore.open(settings.root / str(settings.name))
     settings = replace(settings, name=store.path.name)
     context = Context(
         settings, loaded, evaluation, why_none, workload, dict(meters), store, progress, sensor=sensor
     )
+    if lacking is not None:
+        take_up(store, lacking, _sections(context), command)
+        context.earlier_trace = earlier_trace(store.path)
     try:
         if on_open is not None:
             on_open(store.path, estimated_times(context))
-        _open_document(context, command)
-        for entry in loading:
+        if lacking is None:
+            _open_document(context, command)
+        for entry in loading if lacking is None or "generate" in lacking else ():
             store.journal(entry)
         with write_lock(store.path):
             _run_stages(context, requested or settings.stages)
@@ -250,14 +279,28 @@ def default_name(model: str, root: Path) -> str:
     return free_name(plain_name(model), root)
 
 
-def _open_document(context: Context, command: str | None) -> None:
-    settings, loaded = context.settings, context.loaded
-    device = {
-        **facts.device_facts(loaded.device),
-        "measured": facts.measured_gpus(context.meters["profile"]),
-        "spread": facts.spread_facts(loaded.devices),
+def _sections(context: Context) -> dict[str, Any]:
+    """Return what the numbers of a run depend on beside its settings."""
+    loaded = context.loaded
+    return {
+        "model": facts.model_facts(loaded),
+        "workload": {
+            **facts.workload_facts(context.workload, context.evaluation),
+            "evaluation_reason": context.no_evaluation,
+        },
+        "environment": facts.environment(),
+        "device": {
+            **facts.device_facts(loaded.device),
+            "measured": facts.measured_gpus(context.meters["profile"]),
+            "spread": facts.spread_facts(loaded.devices),
+        },
+        "boot": facts.boot(),
     }
-    environment = facts.environment()
+
+
+def _open_document(context: Context, command: str | None) -> None:
+    settings, loaded, sections = context.settings, context.loaded, _sections(context)
+    device, environment = sections["device"], sections["environment"]
     context.store.update(
         name=settings.name,
         energyscope=environment["energyscope_llm"],
@@ -276,13 +319,7 @@ def _open_document(context: Context, command: str | None) -> None:
             "device": str(loaded.device),
             "phase": resolve_phase(settings, loaded.adapter),
         },
-        model=facts.model_facts(loaded),
-        workload={
-            **facts.workload_facts(context.workload, context.evaluation),
-            "evaluation_reason": context.no_evaluation,
-        },
-        environment=environment,
-        device=device,
+        **sections,
         warnings=[*loaded.notes, *_notes_on_data(context)],
     )
     context.store.stage("load", "done", seconds=loaded.seconds)
@@ -296,8 +333,12 @@ def _notes_on_data(context: Context) -> tuple[Reason, ...]:
 
 
 def _run_stages(context: Context, requested: Sequence[str]) -> None:
+    known = context.store.document["stages"]
+    finished = {name for name, stage in known.items() if stage["state"] in ENDED}  # where the run is resumed
     for stage in STAGES:
         name = stage.name
+        if name in finished:
+            continue
         if name not in context.settings.stages:
             context.store.stage(name, "skipped", reason=skipped_because(context.settings, name, requested))
             continue

@@ -12,7 +12,7 @@ from whole_run import ENVIRONMENT
 
 from energyscope.reasons import split
 from energyscope.runs import schema
-from energyscope.runs.store import load_run, read_journal
+from energyscope.runs.store import lacking_stages, load_run, read_journal
 
 pytestmark = pytest.mark.timeout(2000)
 UNTIMED = ["--stages", "profile,ablate,correlate,report"]
@@ -73,6 +73,37 @@ def test_a_killed_run_is_recovered_from_its_journal(tmp_path, command):
     done = command("report", "cut", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert load_run("cut", tmp_path / "runs").energy is not None
+
+
+QUICK = ["--granularity", "coarse", "--layers", "kinds", "--passes", "2", "--window", "0.02", "--max-examples", "4",
+         "--component-budget", "0.1", *UNTIMED]  # fmt: skip
+
+
+def test_a_run_killed_again_and_again_is_whole_in_the_end(tmp_path, command):
+    """WHEN a run is killed in its profile and its ablations, and resumed each time, THEN it lacks nothing.
+
+    Its tables have the rows of a run that nobody killed, and resuming it once more measures nothing.
+    """
+    words = ["tiny-gpt2", "--name", "cut", *QUICK]
+    for what, number in (("window", 4), ("window", 12), ("rows", 6)):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "energyscope", "run", *words],
+            cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        _wait_for(tmp_path / "runs" / "cut", what, number, process)
+        process.kill()
+        process.wait(timeout=300)
+        words = ["--resume", "cut"]
+    for reference in (["tiny-gpt2", "--name", "whole", *QUICK], words, words):
+        done = command("run", *reference, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert "nothing to do" in done.stderr
+    cut, whole = (load_run(name, tmp_path / "runs") for name in ("cut", "whole"))
+    assert lacking_stages(cut.document) == []
+    assert cut.energy["component"].tolist() == whole.energy["component"].tolist()
+    assert cut.energy["energy_mj"].notna().all()
+    names = ["component", "method", "metric"]
+    assert sorted(cut.impact[names].to_numpy().tolist()) == sorted(whole.impact[names].to_numpy().tolist())
 
 
 def _wait_for_windows(path, number, process):

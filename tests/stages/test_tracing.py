@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from simulated import measure
 
@@ -17,7 +19,7 @@ from energyscope.metering.window import estimate_window
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, load_run
 from energyscope.settings.run import RunSettings
-from energyscope.stages.context import Context, generated, metered, trace_row
+from energyscope.stages.context import Context, _write_trace, earlier_trace, generated, metered, trace_row
 from energyscope.stages.sampling_budget import SamplingBudget
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
@@ -169,3 +171,35 @@ def test_every_tick_of_a_window_has_its_name(shipped):
         seen = trace["time_s"].between(window["begin_s"], window["end_s"])
         assert seen.sum() >= 3
         assert (trace["window"] == name).tolist() == seen.tolist()
+
+
+def test_the_trace_of_a_resumed_run_goes_on(tmp_path: Path) -> None:
+    """GIVEN ticks from before THEN they stand before the new ones, on the same clock, with windows that count."""
+    earlier = {"stage": "profile", "scene": "prefill", "subject": "node:model", "pass": 0, "ran_s": [10.0, 10.5],
+               "window": {"calls": 1}}  # fmt: skip
+    store = RunStore(tmp_path)
+    for entry in (earlier, {**earlier, "pass": 1, "ran_s": [11.0, 11.5]}):
+        store.journal(entry)
+    store.update(trace_origin_s=10.0)
+    rows = [row("profile", now) | {"time_s": now - 10.0, "window": "lost"} for now in (10.2, 10.8)]
+    store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
+
+    context = SimpleNamespace(
+        store=store, marks=[], earlier_trace=earlier_trace(tmp_path), meters={"profile": Seen([11.2])}
+    )
+    _write_trace(context)
+    trace = pd.read_csv(tmp_path / schema.TRACE_FILE)
+    assert trace["time_s"].tolist() == pytest.approx([0.2, 0.8, 1.2])
+    assert trace["window"].fillna("").tolist() == ["prefill/node:model#0", "", "prefill/node:model#1"]
+    assert trace["sm_clock_mhz"].tolist() == [3, 3, 3]
+
+
+class Seen:
+    """A meter that saw ticks at some times."""
+
+    def __init__(self, times):
+        self.times = times
+
+    def states(self, *_):
+        return [{"after_s": now, "before_s": now - 0.004, "device": "GPU-a", "energy_mj": 1.0, "power_w": 2.0,
+                 "sm_clock_mhz": 3, "temperature_c": 4, "throttle": 0} for now in self.times]  # fmt: skip

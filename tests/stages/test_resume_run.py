@@ -1,0 +1,157 @@
+"""Resume of a run: what is finished stays, what is lacking is measured, and changed conditions are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from energyscope.errors import ModelError, RunError, UsageError
+from energyscope.runs.locks import write_lock
+from energyscope.runs.schema import BEGUN_AGAIN, JOURNAL_FILE, RUN_FILE
+from energyscope.runs.store import Run, lacking_stages, read_document, read_journal
+from energyscope.stages import phases
+from energyscope.stages.resume_run import changes, settings_in
+from energyscope.stages.run import resume, run
+
+OPTIONS: dict[str, Any] = {
+    "device": "cpu", "stages": ("generate", "profile", "ablate", "correlate"), "granularity": "coarse",
+    "layers": "kinds", "phase": "both", "sequence_length": 8, "context_lengths": (8,), "new_tokens": 4,
+    "passes": 2, "component_budget_s": 0.05, "window_s": 0.01, "max_examples": 2, "methods": ("zero",),
+    "name": "stopped",
+}  # fmt: skip
+
+
+@pytest.fixture
+def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that failed in the second phase of its profile, after some of that phase's windows."""
+    profile, begun = phases.profile, []
+
+    def failing(*args: Any, journal: Any, **options: Any) -> Any:
+        begun.append(options["phase_name"])
+        if len(begun) < 2:
+            return profile(*args, journal=journal, **options)
+
+        def full(entry: Any) -> None:
+            journal(entry)
+            if "window" in entry:
+                raise ModelError("planted")
+
+        return profile(*args, journal=full, **options)
+
+    monkeypatch.setattr(phases, "profile", failing)
+    with pytest.raises(ModelError, match="planted"):
+        run("tiny-llama", root=tmp_path, **OPTIONS)
+    monkeypatch.undo()
+    return tmp_path / "stopped"
+
+
+def shape(done: Run) -> Any:
+    """Return what two runs with the same settings have alike: their stages, rows, and columns that are known."""
+    assert done.energy is not None
+    assert done.impact is not None
+    rows = done.energy[["component", "phase", "context_length", "passes"]].astype(str).to_numpy().tolist()
+    states = {name: stage["state"] for name, stage in done.document["stages"].items()}
+    return states, rows, done.impact[["component", "method"]].to_numpy().tolist(), sorted(done.generation or {})
+
+
+def test_what_is_finished_stays_and_the_rest_is_measured(stopped: Path, tmp_path: Path) -> None:
+    """GIVEN a run that failed in a second phase THEN the result is a whole run's; what was finished is kept."""
+    before = read_journal(stopped)
+    first = before[-1]["scene"]
+    kept = [entry for entry in before if entry["stage"] != "profile" or entry["scene"] != first]
+    assert lacking_stages(read_document(stopped)) == ["profile", "ablate", "correlate"]
+
+    done = resume(stopped)
+    assert lacking_stages(done.document) == []
+    assert shape(done) == shape(run("tiny-llama", root=tmp_path / "whole", **OPTIONS))
+    after = read_journal(stopped)
+    assert after[: len(kept)] == kept
+    begins = [entry for entry in after if "header" in entry]
+    assert sum(entry.get("scene") == first for entry in begins) == 1, "the phase was begun again"
+    assert sum(entry["stage"] == "generate" for entry in begins) == 1, "generations were not"
+    assert any("taken up again" in note.words for note in map(_reason, done.document["warnings"]))
+
+
+def _reason(text: str) -> Any:
+    from energyscope.reasons import read
+
+    return read(text)
+
+
+def test_a_finished_run_is_returned_as_it_is(stopped: Path) -> None:
+    """GIVEN a run that was resumed to its end THEN resuming it again measures and writes nothing."""
+    done = resume(stopped)
+    files = {file.name: file.stat().st_mtime_ns for file in stopped.iterdir()}
+    assert resume(stopped).document == done.document
+    assert {file.name: file.stat().st_mtime_ns for file in stopped.iterdir()} == files
+
+
+def test_a_line_that_a_crash_cut_short_is_no_end(stopped: Path) -> None:
+    """GIVEN a journal whose last line is cut THEN what comes behind it is read."""
+    with (stopped / JOURNAL_FILE).open("a") as journal:
+        journal.write('{"stage": "profile", "scene": "pre')
+    done = resume(stopped)
+    assert lacking_stages(done.document) == []
+    assert any(entry["stage"] == "ablate" for entry in read_journal(stopped))
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "said"),
+    [
+        ("environment", "torch", "1.0", "torch"),
+        ("model", "weights_digest", "0", "weights digest"),
+        ("workload", "evaluation", {"digest": "0"}, "input's evaluation"),
+        ("device", "uuid", "GPU-other", "device's uuid"),
+    ],
+)
+def test_changed_conditions_are_refused_by_name(
+    stopped: Path, section: str, key: str, value: Any, said: str
+) -> None:
+    """GIVEN other versions, weights, data or board THEN one line names what changed, and nothing is written."""
+    document = read_document(stopped)
+    document[section][key] = value
+    (stopped / RUN_FILE).write_text(json.dumps(document))
+    journal = (stopped / JOURNAL_FILE).read_bytes()
+    with pytest.raises(UsageError, match=said):
+        resume(stopped)
+    assert (stopped / JOURNAL_FILE).read_bytes() == journal
+    assert read_document(stopped) == document
+
+
+def test_only_joules_depend_on_the_board() -> None:
+    """GIVEN another board, after another start of the machine THEN what is not measured in joules may go on."""
+    common: dict[str, Any] = {"model": {}, "workload": {}, "environment": {"platform": "one"}}
+    before = {**common, "device": {"uuid": "GPU-1", "driver": "580"}, "boot": "one"}
+    now = {**common, "device": {"uuid": "GPU-2", "driver": "580"}, "boot": "two"}
+    assert not list(changes(before, now, joules=False))
+    uuid, start = changes(before, now, joules=True)
+    assert uuid == "device's uuid (GPU-1, now GPU-2)"
+    assert start.startswith("start of the machine")
+
+
+def test_a_run_that_is_being_measured_is_left_alone(stopped: Path) -> None:
+    """GIVEN a process that writes to the run THEN another one does not."""
+    with write_lock(stopped), pytest.raises(RunError, match="another process"):
+        resume(stopped)
+
+
+def test_settings_come_back_as_they_were(stopped: Path) -> None:
+    """GIVEN what a run keeps of its settings THEN it makes the same ones; what cannot be read is refused."""
+    settings = settings_in(read_document(stopped))
+    assert json.loads(json.dumps(settings.document())) == read_document(stopped)["settings"]
+    with pytest.raises(RunError, match="start a new run"):
+        settings_in({"settings": {"model": "x", "granularity": "coarse"}})
+
+
+def test_entries_before_a_new_begin_do_not_count(stopped: Path) -> None:
+    """GIVEN a stage, and a phase, that were begun again THEN only what was measured since then is read."""
+    entries = [
+        {"stage": "benchmark", "row": 1}, {"stage": "profile", "scene": "a", "window": 1},
+        {"stage": "profile", "scene": "b", "window": 1}, {"stage": "benchmark", BEGUN_AGAIN: True},
+        {"stage": "profile", "scene": "b", BEGUN_AGAIN: True}, {"stage": "benchmark", "row": 2},
+    ]  # fmt: skip
+    (stopped / JOURNAL_FILE).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    assert read_journal(stopped) == [entries[1], entries[5]]
