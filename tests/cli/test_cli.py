@@ -20,7 +20,7 @@ OPTIONS_OF_RUN = {
     "--adapter", "--stages", "--batch-size", "--sequence-length", "--data",
     "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name", "--root",
     "--dry-run", "--quiet", "--json", "--help", "--context-length", "--kv-cache", "--new-tokens", "--device-map",
-    "--double-quant", "--compute-dtype", "--skip-modules", "--tensor-parallel",
+    "--double-quant", "--compute-dtype", "--skip-modules", "--tensor-parallel", "--resume", "--new-run",
 }  # fmt: skip
 
 

@@ -161,7 +161,7 @@ def test_ctrl_c_says_what_is_kept_on_a_clean_screen(tmp_path):
     assert re.search(r"load \d+:\d\d", last)
     assert re.search(r"profile interrupted after \d+:\d\d", last)
     assert "`energyscope report" in last
-    assert "the same command under another --name" in last
+    assert "`energyscope run --resume" in last
     assert (tmp_path / "cut" / "per_layer_energy.csv").is_file()
 
 
