@@ -75,8 +75,8 @@ def test_a_killed_run_is_recovered_from_its_journal(tmp_path, command):
     assert load_run("cut", tmp_path / "runs").energy is not None
 
 
-QUICK = ["--granularity", "coarse", "--layers", "kinds", "--passes", "2", "--window", "0.02", "--max-examples", "4",
-         "--component-budget", "0.1", *UNTIMED]  # fmt: skip
+QUICK = ["--granularity", "coarse", "--layers", "kinds", "--passes", "2", "--window", "0.02",
+         "--max-examples", "4", "--component-budget", "0.1", *UNTIMED]  # fmt: skip
 
 
 def test_a_run_killed_again_and_again_is_whole_in_the_end(tmp_path, command):

@@ -33,7 +33,7 @@ Counts = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # pairs that diffe
 
 
 def repeatability(folder: str) -> Table:
-    """Return, of a folder's profiles by configuration and quantity, how many pairs of equal measurements differ by their intervals."""
+    """Return, by configuration and quantity, how many pairs of a folder's equal measurements differ."""
     columns = [
         Column("configuration", "configuration"),
         Column("runs", "runs"),
@@ -80,7 +80,7 @@ def repeatability(folder: str) -> Table:
 
 
 def sums(folder: str) -> Table:
-    """Return, of a folder's profiles by configuration, what leaves and overhead add up to, idle power, and shares too noisy to use."""
+    """Return, by configuration of a folder, what leaves and overhead add up to, idle power, and noisy shares."""
     columns = [
         Column("configuration", "configuration"),
         Column("energy", "leaves and overhead, of the energy"),
