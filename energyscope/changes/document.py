@@ -116,11 +116,13 @@ def _windows(entries: Sequence[Entry], skipped: set[str]) -> dict[str, _Windows]
 
 
 def _row(windows: _Windows, base: _Windows | None, idle_w: float | None, guards: Iterable[str]) -> dict[str, Any]:
-    alternative = windows.alternative
+    alternative, tokens = windows.alternative, windows.alternative.tokens
     estimate, energy, time_us = windows.estimate, windows.energy, windows.time_us
     acceptance = windows.acceptance
     own_energy, own_time = (base.energy, base.time_us) if base else (None, None)
     raised = {guard for entry in windows.entries for guard in entry.get("guard") or ()} | set(guards)
+    per_token = _per_token(energy, own_energy, acceptance, 1e-3 / tokens) if tokens else None
+    rate = _rate(_per_token(time_us, own_time, acceptance), tokens) if tokens else None
     quality, reasons = grade(estimate.relative_half_width, estimate.windows, sorted(raised))
     return {
         **asdict(alternative),
@@ -128,8 +130,8 @@ def _row(windows: _Windows, base: _Windows | None, idle_w: float | None, guards:
         "static_mj": None if idle_w is None or time_us is None else idle_w * time_us.value / 1e3,
         "time_us": serialize(time_us),
         "power_w": serialize(_interval(combine(windows.column("power_w"), floor=windows.floor))),
-        "joules_per_token": serialize(_per_token(energy, own_energy, acceptance, 1e-3 / alternative.tokens)),
-        "tokens_per_s": serialize(_rate(_per_token(time_us, own_time, acceptance), alternative.tokens)),
+        "joules_per_token": serialize(per_token),
+        "tokens_per_s": serialize(rate),
         "ratio": serialize(_per_token(_ratio(windows, base), UNCHANGED, acceptance)),
         "setup_s": windows.setup.get("setup_s"),
         "windows": estimate.windows,

@@ -57,7 +57,7 @@ class Alternative:
 
     @property
     def tokens(self) -> int:
-        """The tokens of one step (decode: one of each sequence, and none proposed) or pass (all prompts')."""
+        """The tokens of one step (decode: one of each sequence, none proposed) or pass; 0 of images and sound."""
         return self.batch_size * (1 if self.phase == "decode" else self.context_length)
 
 
@@ -142,7 +142,7 @@ def header(
             "context_length": first.context_length if decodes else None,
             "kv_cache": first.kv_cache,
             "attention": first.attention,
-            "prompt_tokens": prefill.context_length,
+            "prompt_tokens": prefill.context_length or None,
         },
         "modelled": modelled,
         "notes": [*(NOTES if decodes else ()), *([LOOKUP_NOTE] if looked_up else [])],

@@ -70,7 +70,8 @@ def measured_in_view(
 
     Its directory is added to ``paths`` as soon as there is one.
     """
-    stages = ("load", *(stage for stage in RUN_STAGES if stage in settings.stages))
+    asked = settings.stages if lacking is None else lacking
+    stages = ("load", *(stage for stage in RUN_STAGES if stage in asked))
     with progress(console, quiet=quiet, title=f"energyscope {command} {settings.model}", stages=stages) as report:
         from energyscope.stages.run import run_settings  # seconds, in which the terminal shows something
 

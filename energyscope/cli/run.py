@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,7 +48,7 @@ def command(
     ] = None,
     new_run: Annotated[
         bool,
-        Option("--new-run", help="With --resume: begin another run, as that one.", rich_help_panel=MOST_USED),
+        Option("--new-run", help="With --resume: a new run, with the settings of RUN.", rich_help_panel=MOST_USED),
     ] = False,
     dry_run: DryRun = False,
     quiet: QuietPath = False,
@@ -80,16 +81,16 @@ def _named(run: str, context: typer.Context) -> Path:
     for key, option in {**named, "dry_run": "--dry-run"}.items():
         if is_given(context, key):
             raise UsageError(f"--resume uses the settings of the run: leave {option} out")
-    return find_run(run, context.params["root"])
+    return find_run(run, context.params["root"]).resolve()
 
 
 def _lacks_nothing(path: Path, *, quiet: bool, as_json: bool) -> bool:
     """Show a run that is finished, and tell whether it is: neither a model nor torch is needed for that."""
     from rich.console import Console
 
-    from energyscope.runs.store import lacking_stages, load_run, read_document
+    from energyscope.runs.store import lacking_stages, load_run
 
-    if lacking_stages(read_document(path)):
+    if lacking_stages(path):
         return False
     typer.echo(f"{path.name} is finished: there is nothing to do", err=True)
     _show(load_run(path), Console(stderr=as_json), quiet=quiet, as_json=as_json)
@@ -102,7 +103,9 @@ def _of_run(path: Path, *, new_run: bool) -> tuple[RunSettings, list[str] | None
     from energyscope.stages.resume_run import resumable, settings_in
 
     if new_run:
-        return replace(settings_in(read_document(path)), name=None, root=path.parent), None
+        settings = settings_in(read_document(path))
+        device = "auto" if settings.tensor_parallel else settings.device  # torchrun gives each process its own
+        return replace(settings, name=None, root=path.parent, device=device), None
     return resumable(path)
 
 
@@ -117,7 +120,7 @@ def _run(settings: RunSettings, lacking: list[str] | None, *, quiet: bool, as_js
         run = measured_in_view(settings, console, paths, command="run", quiet=quiet, lacking=lacking)
     except (KeyboardInterrupt, EnergyscopeError) as error:
         if paths and not settings.tensor_parallel:
-            error.add_note(f"`energyscope run --resume {paths[0]}` goes on")
+            error.add_note(f"`energyscope run --resume {shlex.quote(str(paths[0]))}` goes on")
         raise
     _show(run, console, quiet=quiet, as_json=as_json)
 

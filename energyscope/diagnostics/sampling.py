@@ -32,14 +32,15 @@ SWEEP_RATE = 0.45  # relative change of the period in a second: 5 s for the whol
 NEAR, NEAR_RATE = 0.04, 0.02  # relative width to either side: 4 s about a period that may beat
 CLOSE, CLOSE_RATE = 0.005, 0.0033  # 3 s about one that does: its beat is slower than the ticks, in all of them
 UNSETTLED = 2  # ticks at the begin of a load
-LEAST_TICKS = 12
+LEAST_TICKS = 20  # a beat has six numbers, which explain half of the scatter of 30 ticks without any
 HARMONICS = (1, 2, 3)  # of a beat, which explain a tick together
 FRACTIONS = (1, 2, 3)  # the first harmonic of the bursts that meets the samples, where they last longer than these
 MULTIPLES = (2, 3)  # of an interval that was found, which may be the board's
 OUTLIER = 3.0  # deviations from the other ticks: a reason to look closer
 LEAST_BEAT = 0.02  # of the power: what is smaller does no harm
 CANDIDATES = 3  # of which the first that holds is taken
-EXPLAINED = 0.8  # of the ticks' scatter, by one beat; of ticks without any, six numbers explain a third
+EXPLAINED = 0.8  # of the ticks' scatter, by one beat
+BESIDE = 0.5  # of the scatter that is left, by a beat beside that of a part of its interval
 FINEST = 2e-5  # relative step of the intervals that are tried, the last one
 FINER = 5.0  # each step than the one before
 LARGEST_SIDE, SMALLEST_SIDE = 16384, 512  # of a square matrix
@@ -238,7 +239,8 @@ def _beats_itself(sweep: Sweep | None, interval_s: float, multiple: int) -> bool
     if sweep is None or float(sweep.unexplained().std()) < LEAST_BEAT:
         return False
     part, whole = (interval_s, multiple), (multiple * interval_s, 1)
-    return sweep.explained(part) < EXPLAINED <= sweep.explained(part, whole)
+    alone, both = sweep.explained(part), sweep.explained(part, whole)
+    return alone < EXPLAINED <= both and 1 - both < BESIDE * (1 - alone)
 
 
 def _squares(design: Array, values: Array) -> float:

@@ -166,7 +166,8 @@ def notes_of(
 def too_large(generator: GreedyGenerator, new_tokens: int, device: torch.device) -> str:
     """Return the message that a batch does not fit in memory, and which one does (see `fitting_batch`)."""
     size, prompt = generator.batch_size, generator.prompt_tokens
-    problem = f"a batch of {size} x ({prompt} + {new_tokens}) tokens does not fit in the memory of {device}"
+    each = f"({prompt} + {new_tokens})" if prompt else new_tokens
+    problem = f"a batch of {size} x {each} tokens does not fit in the memory of {device}"
     fits = fitting_batch(generator, new_tokens)
     return f"{problem}: " + (
         f"a batch of {fits} does" if fits else "use a shorter prompt or generate fewer tokens"

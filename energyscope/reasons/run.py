@@ -7,6 +7,7 @@ WORDS: dict[str, str] = {
     "cannot-draw": "{packages:list} not installed here: `energyscope report` renders it elsewhere",
     "failed": "{error}",
     "generates-no-text": "the model generates no text",
+    "decodes-beside-an-encoder": "generations were traced of models without an encoder only",  # in older runs
     "maybe-running": "unclear whether the run was in progress when this page was made, at {at}",
     "no-evaluation-data": "no evaluation data: {error}",
     "not-asked-for": "not asked for",

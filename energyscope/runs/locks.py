@@ -10,11 +10,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
+from energyscope.errors import RunError
 from energyscope.runs import schema
 
+READERS_S = 1.0
+BEING_MEASURED = "is being measured by another process: wait until it ends, or stop it"
 MOUNTS = Path("/proc/self/mountinfo")
 NOT_SHARED = {"local_lock=all", "local_lock=flock", "nolock", "localflock", "nobrl"}  # of NFS, Lustre and SMB
 # Folders of another host, whose locks stay on that host. Those that a host shares with its own guests (9p,
@@ -24,11 +29,30 @@ SHARED_FOLDERS = {"fuse.sshfs", "fuse.rclone"}
 
 @contextlib.contextmanager
 def write_lock(path: Path) -> Iterator[None]:
-    """Mark a run directory as being written to; on a file system without locks nothing is marked."""
+    """Mark a run directory as being written to; on a file system without locks nothing is marked.
+
+    Raises:
+        RunError: another process writes to it.
+
+    """
     with (path / schema.JOURNAL_FILE).open("a") as file:
         with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)  # waits for readers that ask: each holds theirs for a moment
+            _lock(file, path)
         yield
+
+
+def _lock(file: IO[str], path: Path) -> None:
+    """Take the lock; readers that ask for it hold theirs for a moment, a writer for hours."""
+    deadline_s = time.monotonic() + READERS_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline_s:
+                raise RunError(f"{path} {BEING_MEASURED}") from None
+            time.sleep(READERS_S / 50)
+        else:
+            return
 
 
 def is_being_written(path: Path) -> bool | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_ROOT = Path("runs")
 LONGEST_NAME = 200  # bytes of a run's name: file systems take 255, and some files of a run are named after it
 ENDED = ("done", "skipped")  # states of a stage that is not begun again
+REPORT = "report"  # the stage that draws the page
 SCENE_SECTIONS = ("closure", "differential", "passes", "drift")  # of run.json that each phase has for itself
 
 
@@ -96,8 +97,11 @@ class RunStore:
             os.fsync(file.fileno())
 
     def mend_journal(self) -> None:
-        """Cut off a last line that a crash left unfinished, so that more can be written behind the others."""
-        file = self.path / schema.JOURNAL_FILE
+        """Make the journal one that more can be written to: not compressed, without a line that was cut."""
+        file, finished = self.path / schema.JOURNAL_FILE, self.path / schema.FINISHED_JOURNAL_FILE
+        if finished.is_file():  # whole, whatever a crash left of the other
+            file.write_bytes(gzip.decompress(finished.read_bytes()))
+            finished.unlink()
         whole = file.read_bytes() if file.is_file() else b""
         with file.open("ab") as journal:
             journal.truncate(whole.rfind(b"\n") + 1)
@@ -302,11 +306,20 @@ def read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def lacking_stages(document: Mapping[str, Any]) -> list[str]:
-    """Return the stages that a run was asked for and did not finish."""
+def lacking_stages(path: Path) -> list[str]:
+    """Return the stages that a run was asked for and did not finish; a page is finished after all others.
+
+    Raises:
+        RunError: the run cannot be read.
+
+    """
+    document = read_document(path)
     states = {name: (stage or {}).get("state") for name, stage in (document.get("stages") or {}).items()}
+    if states.get(REPORT) == "done" and not (path / schema.REPORT_FILE).is_file():
+        states[REPORT] = "running"
     asked = (document.get("settings") or {}).get("stages") or ()
-    return [name for name in asked if states.get(name) not in ENDED]
+    lacking = [name for name in asked if states.get(name) not in ENDED]
+    return [name for name in asked if name in lacking or (name == REPORT and lacking)]
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:

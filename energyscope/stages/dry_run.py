@@ -244,7 +244,7 @@ def _scene_times(context: Context, *, modelled: bool) -> list[TimeEstimate]:
     times: list[TimeEstimate] = []
     for phase_plan in planned:
         plan = targets(_tree(phase_plan, settings, loaded), settings.granularity, phase_plan.layers)
-        budget = profile_settings(settings, planned, phase_plan, warm=warm).sampling_budget
+        budget = profile_settings(settings, planned, phase_plan, warm=warm or bool(times)).sampling_budget
         eager = phase_plan.execution == "eager"
         replay = replay_time(plan, budget, window_s, modelled=modelled, eager=eager)
         before_s = 0.0 if times else watch_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import itertools
 import platform
 import resource
 import sys
@@ -166,10 +167,10 @@ def model_facts(loaded: LoadedModel) -> dict[str, Any]:
 
 
 def weights_digest(model: nn.Module) -> str:
-    """Return a digest of some values of each parameter, by which other weights of the same shape show."""
+    """Return a digest of some values of each parameter and buffer, by which other weights show."""
     digest = hashlib.sha256()
-    for name, parameter in model.named_parameters():
-        values = parameter.detach()
+    for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
+        values = tensor.detach()
         digest.update(f"{name} {tuple(values.shape)} {values.dtype}".encode())
         if type(values.data) is torch.Tensor and not values.is_meta and values.is_contiguous() and values.numel():
             flat = values.data.view(-1)

@@ -153,7 +153,7 @@ def profile_settings(
 ) -> ProfileSettings:
     """Return what a run's settings say of the profile of one of its planned phases.
 
-    The first one brings the board to its working temperature, unless an earlier run left it ``warm``.
+    It brings the board to its working temperature, unless an earlier phase or run left it ``warm``.
     """
     sampling_budget = SamplingBudget(
         settings.passes,
@@ -161,7 +161,7 @@ def profile_settings(
         settings.component_budget_s,
         settings.window_s,
         phases=len({(plan.phase, plan.context_length) for plan in planned}),
-        preheat_s=REWARM_S if warm or phase_plan is not planned[0] else PREHEAT_S,
+        preheat_s=REWARM_S if warm else PREHEAT_S,
     )
     return ProfileSettings(
         settings.granularity, phase_plan.layers, sampling_budget, settings.seed, phase_plan.execution
@@ -206,25 +206,30 @@ def why_no_generation(settings: RunSettings, loaded: LoadedModel) -> Reason | No
 def run(context: Context) -> None:
     """Profile every phase of a run; the table holds each as soon as it is finished."""
     store = context.store
+    planned = plan_phases(context.settings, context.loaded)
+    finished = finished_phases(read_journal(store.path))  # before the run was resumed
+    if finished:
+        write(store, read_journal(store.path))  # which the table may lack
+    left = [phase_plan for phase_plan in planned if phase_plan.name not in finished]
+    if not left:
+        return
+    warm = context.sensor is not None
     with metered(context, STAGE) as meter:
-        planned = plan_phases(context.settings, context.loaded)
-        finished = finished_phases(read_journal(store.path))
-        for phase_plan in planned:
-            if phase_plan.name in finished:  # before the run was resumed
-                continue
+        for phase_plan in left:
             context.marks.append((time.monotonic(), phase_plan.phase))
-            _profile_phase(context, planned, phase_plan, meter)
+            _profile_phase(context, planned, phase_plan, meter, warm=warm)
             write(store, read_journal(store.path))
             release(context.loaded.device)
+            warm = True
 
 
 def _profile_phase(
-    context: Context, planned: Sequence[PhasePlan], phase_plan: PhasePlan, meter: MeterGroup
+    context: Context, planned: Sequence[PhasePlan], phase_plan: PhasePlan, meter: MeterGroup, *, warm: bool
 ) -> None:
     """Profile one phase. Its inputs and KV cache live no longer than this call: the next one needs the memory."""
     settings, loaded = context.settings, context.loaded
     workload = workload_of(phase_plan, loaded, context.workload, settings, context.evaluation)
-    chosen = profile_settings(settings, planned, phase_plan, warm=context.sensor is not None)
+    chosen = profile_settings(settings, planned, phase_plan, warm=warm)
     journal, progress = context.store.journal, context.progress
     if settings.sampling == "triggered":
         triggered(loaded, workload, meter, chosen, journal=journal, progress=progress)

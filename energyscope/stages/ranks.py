@@ -154,7 +154,7 @@ def follow_run(settings: RunSettings, loaded: LoadedModel, workload: Workload) -
     try:
         planned = plan_phases(settings, loaded) if "profile" in settings.stages else []
         for phase_plan in planned:
-            chosen = profile_settings(settings, planned, phase_plan)
+            chosen = profile_settings(settings, planned, phase_plan, warm=phase_plan is not planned[0])
             follow_profile(loaded, workload_of(phase_plan, loaded, workload, settings, None), chosen)
     except LeaderLeftError as error:
         raise Dismissed(1) from error

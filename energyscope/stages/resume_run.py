@@ -16,7 +16,7 @@ from typing import Any
 from energyscope.errors import RunError, UsageError
 from energyscope.reasons import reason
 from energyscope.runs import schema
-from energyscope.runs.locks import is_being_written
+from energyscope.runs.locks import BEING_MEASURED, is_being_written
 from energyscope.runs.method import FIELD, REVISION
 from energyscope.runs.store import RunStore, lacking_stages, read_document, read_journal
 from energyscope.settings.benchmark import BenchmarkSettings
@@ -26,6 +26,7 @@ from energyscope.stages.registry import STAGES
 
 PROFILE = "profile"
 MODEL_CHANGES = ("host_peak_bytes",)  # from one loading to the next
+OF_A_HOST = ("platform", "threads")
 OF_A_BOARD = ("name", "uuid", "measured", "driver", "power_limit_w")
 
 
@@ -54,13 +55,15 @@ def resumable(path: Path) -> tuple[RunSettings, list[str]]:
 
     Raises:
         RunError: it cannot be read, another process measures it, or it was measured by another version's method.
-        UsageError: it is split by torchrun, whose processes cannot go on.
+        UsageError: it is a cell of a sweep, or is split by torchrun, whose processes cannot go on.
 
     """
-    document = read_document(path)
-    settings, lacking = settings_in(document), lacking_stages(document)
+    document, lacking = read_document(path), lacking_stages(path)
+    settings = settings_in(document)
+    if (path.parent / schema.SWEEP_FILE).is_file():
+        raise UsageError(f"{path} is a cell of a sweep: use `energyscope sweep --resume {path.parent}`")
     if is_being_written(path):
-        raise RunError(f"{path} is being measured by another process: wait until it ends, or stop it")
+        raise RunError(f"{path} {BEING_MEASURED}")
     if lacking and settings.tensor_parallel:
         raise UsageError("a run of --tensor-parallel cannot be resumed: start a new one")
     if lacking and document.get(FIELD) != REVISION:
@@ -72,9 +75,12 @@ def take_up(store: RunStore, lacking: Sequence[str], sections: Mapping[str, Any]
     """Go on with a run's directory: check what its numbers depend on, and mark what is measured anew.
 
     Raises:
+        RunError: another process did meanwhile.
         UsageError: something has changed since the run began, with what.
 
     """
+    if list(lacking) != lacking_stages(store.path):
+        raise RunError(f"{store.path} was gone on with by another process meanwhile")
     joules = any(stage.metered for stage in STAGES if stage.name in lacking)
     changed = list(changes(store.document, sections, joules=joules))
     if changed:
@@ -93,14 +99,20 @@ def take_up(store: RunStore, lacking: Sequence[str], sections: Mapping[str, Any]
 def changes(before: Mapping[str, Any], now: Mapping[str, Any], *, joules: bool) -> Iterator[str]:
     """Yield what differs of model, data and versions, and of the board where ``joules`` are lacking."""
     yield from _differences("model's ", before["model"], now["model"], leave=MODEL_CHANGES)
-    yield from _differences("input's ", before["workload"], now["workload"])
-    yield from _differences("", before["environment"], now["environment"], leave=() if joules else ("platform",))
+    yield from _differences("input's ", _read(before["workload"]), _read(now["workload"]))
+    yield from _differences("", before["environment"], now["environment"], leave=() if joules else OF_A_HOST)
     if not joules:
         return
     was, is_now = ({name: each["device"].get(name) for name in OF_A_BOARD} for each in (before, now))
     yield from _differences("device's ", was, is_now)
     if before.get("boot") != now["boot"]:
         yield "start of the machine (times of its two parts have no common clock)"
+
+
+def _read(workload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run is fed, with the digest of its data alone: stages add to what is known of those."""
+    judged = workload.get("evaluation")
+    return {**workload, "evaluation": judged and judged.get("digest")}
 
 
 def _differences(

@@ -26,7 +26,7 @@ from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.runs import method
 from energyscope.runs.locks import write_lock
-from energyscope.runs.store import ENDED, Run, RunStore, free_name, load_run, plain_name
+from energyscope.runs.store import Run, RunStore, find_run, free_name, lacking_stages, load_run, plain_name
 from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
@@ -92,12 +92,12 @@ def run(
 
 
 def resume(
-    path: Path, *, progress: Progress = silent, command: str | None = None, on_open: OnOpen | None = None
+    path: str | Path, *, progress: Progress = silent, command: str | None = None, on_open: OnOpen | None = None
 ) -> Run:
     """Do what a run lacks, with its settings, and return it; one that lacks nothing is returned as it is.
 
     Args:
-        path: its directory.
+        path: its directory or name.
         progress, command, on_open: as in `run`.
 
     Raises:
@@ -106,9 +106,10 @@ def resume(
         EnergyscopeError: as in `run`.
 
     """
-    settings, lacking = resumable(path)
-    if not lacking:
+    path = find_run(path).resolve()
+    if not lacking_stages(path):
         return load_run(path)
+    settings, lacking = resumable(path)
     return run_settings(settings, progress=progress, command=command, on_open=on_open, lacking=lacking)
 
 
@@ -128,17 +129,17 @@ def _on_open_of(options: dict[str, Any]) -> OnOpen | None:
 
 
 @contextmanager
-def _noting_interrupts() -> Iterator[None]:
+def _noting_interrupts(resumed: bool) -> Iterator[None]:
     """Note on an interrupt that nothing was saved yet, unless it says what was."""
     try:
         yield
     except KeyboardInterrupt as error:
         if not getattr(error, "__notes__", ()):
-            error.add_note("nothing was finished yet, and nothing was kept")
+            new = "nothing was finished yet, and nothing was kept"
+            error.add_note("the run is as it was" if resumed else new)
         raise
 
 
-@_noting_interrupts()
 def run_settings(
     settings: RunSettings,
     *,
@@ -148,11 +149,29 @@ def run_settings(
     lacking: Sequence[str] | None = None,
 ) -> Run:
     """Do what settings ask for, as `run` does; of a run that is resumed, the stages that it is ``lacking``."""
+    with _noting_interrupts(resumed=lacking is not None):
+        return _run_settings(settings, progress, command, on_open, lacking)
+
+
+def _places(settings: RunSettings, lacking: Sequence[str] | None) -> RunSettings:
+    """Return the settings whose places must be free: a run that is resumed has its own."""
+    if lacking is None:
+        return settings
+    return replace(settings, name=None, export=settings.export if "plan" in lacking else None)
+
+
+def _run_settings(
+    settings: RunSettings,
+    progress: Progress,
+    command: str | None,
+    on_open: OnOpen | None,
+    lacking: Sequence[str] | None,
+) -> Run:
     process = ranks()
     with speaking_for_all(process):
         settings.check()
         require_torchrun(settings.tensor_parallel)
-        (settings if lacking is None else replace(settings, name=None)).check_places()
+        _places(settings, lacking).check_places()
     requested, settings = settings.stages, split_settings(settings)
     if not process.leads:
         _follow(settings, process)
@@ -222,18 +241,19 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
     context = Context(
         settings, loaded, evaluation, why_none, workload, dict(meters), store, progress, sensor=sensor
     )
-    if lacking is not None:
-        take_up(store, lacking, _sections(context), command)
-        context.earlier_trace = earlier_trace(store.path)
     try:
-        if on_open is not None:
-            on_open(store.path, estimated_times(context))
-        if lacking is None:
-            _open_document(context, command)
-        for entry in loading if lacking is None or "generate" in lacking else ():
-            store.journal(entry)
         with write_lock(store.path):
-            _run_stages(context, requested or settings.stages)
+            if lacking is None:
+                _open_document(context, command)
+            else:
+                take_up(store, lacking, _sections(context), command)
+                context.earlier_trace = earlier_trace(store.path)
+            if on_open is not None:
+                times = estimated_times(context)
+                on_open(store.path, {name: times[name] for name in times if lacking is None or name in lacking})
+            for entry in loading if lacking is None or "generate" in lacking else ():
+                store.journal(entry)
+            _run_stages(context, requested or settings.stages, lacking)
             store.compress_journal()
         return load_run(store.path)
     except KeyboardInterrupt as error:
@@ -332,19 +352,18 @@ def _notes_on_data(context: Context) -> tuple[Reason, ...]:
     return () if data is None else (reason("data-not-read", data=data, why=context.no_evaluation),)
 
 
-def _run_stages(context: Context, requested: Sequence[str]) -> None:
-    known = context.store.document["stages"]
-    finished = {name for name, stage in known.items() if stage["state"] in ENDED}  # where the run is resumed
+def _run_stages(context: Context, requested: Sequence[str], lacking: Sequence[str] | None) -> None:
+    begun = set(context.store.document.get("stages") or ()) if lacking is not None else set()
     for stage in STAGES:
         name = stage.name
-        if name in finished:
-            continue
         if name not in context.settings.stages:
             context.store.stage(name, "skipped", reason=skipped_because(context.settings, name, requested))
             continue
+        if lacking is not None and name not in lacking:
+            continue
         with _recorded(context, name) as started:
             why_not = stage.run(context)
-            seconds = time.monotonic() - started
+            seconds = None if name in begun else time.monotonic() - started  # an earlier part's are not known
             context.store.stage(name, "skipped" if why_not else "done", reason=why_not, seconds=seconds)
         if name == "profile":
             leave()  # the processes of a split model leave at the same time: NCCL waits for all

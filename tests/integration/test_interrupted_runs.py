@@ -99,7 +99,7 @@ def test_a_run_killed_again_and_again_is_whole_in_the_end(tmp_path, command):
         assert done.returncode == 0, done.stderr
     assert "nothing to do" in done.stderr
     cut, whole = (load_run(name, tmp_path / "runs") for name in ("cut", "whole"))
-    assert lacking_stages(cut.document) == []
+    assert lacking_stages(cut.path) == []
     assert cut.energy["component"].tolist() == whole.energy["component"].tolist()
     assert cut.energy["energy_mj"].notna().all()
     names = ["component", "method", "metric"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 
 from energyscope.errors import ModelError, RunError, UsageError
 from energyscope.runs.locks import write_lock
-from energyscope.runs.schema import BEGUN_AGAIN, JOURNAL_FILE, RUN_FILE
+from energyscope.runs.schema import BEGUN_AGAIN, ENERGY_FILE, JOURNAL_FILE, REPORT_FILE, RUN_FILE, SWEEP_FILE
 from energyscope.runs.store import Run, lacking_stages, read_document, read_journal
 from energyscope.stages import phases
+from energyscope.stages import run as module
+from energyscope.stages.registry import STAGES
 from energyscope.stages.resume_run import changes, settings_in
 from energyscope.stages.run import resume, run
+from energyscope.stages.sampling_budget import PREHEAT_S
 
 OPTIONS: dict[str, Any] = {
     "device": "cpu", "stages": ("generate", "profile", "ablate", "correlate"), "granularity": "coarse",
@@ -62,10 +66,10 @@ def test_what_is_finished_stays_and_the_rest_is_measured(stopped: Path, tmp_path
     before = read_journal(stopped)
     first = before[-1]["scene"]
     kept = [entry for entry in before if entry["stage"] != "profile" or entry["scene"] != first]
-    assert lacking_stages(read_document(stopped)) == ["profile", "ablate", "correlate"]
+    assert lacking_stages(stopped) == ["profile", "ablate", "correlate"]
 
     done = resume(stopped)
-    assert lacking_stages(done.document) == []
+    assert lacking_stages(done.path) == []
     assert shape(done) == shape(run("tiny-llama", root=tmp_path / "whole", **OPTIONS))
     after = read_journal(stopped)
     assert after[: len(kept)] == kept
@@ -89,12 +93,89 @@ def test_a_finished_run_is_returned_as_it_is(stopped: Path) -> None:
     assert {file.name: file.stat().st_mtime_ns for file in stopped.iterdir()} == files
 
 
+@pytest.mark.parametrize("stage", ["correlate", "report"])
+def test_any_stage_may_have_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
+    """GIVEN a run that failed after its ablations, which add to what is known of the data, THEN it goes on."""
+    failing = next(each for each in STAGES if each.name == stage)
+
+    def planted(_: Any) -> None:
+        raise ModelError("planted")
+
+    stages = [replace(each, run=planted) if each is failing else each for each in STAGES]
+    monkeypatch.setattr(module, "STAGES", stages)
+    options = {
+        **OPTIONS,
+        "phase": "prefill",
+        "context_lengths": (),
+        "stages": ("profile", "ablate", "correlate", "report"),
+    }
+    with pytest.raises(ModelError, match="planted"):
+        run("tiny-llama", root=tmp_path, **options)
+    monkeypatch.undo()
+    assert lacking_stages(tmp_path / "stopped")[0] == stage
+    done = resume(tmp_path / "stopped")
+    assert lacking_stages(done.path) == []
+    assert (done.path / REPORT_FILE).is_file()
+
+
+def test_a_page_of_a_part_is_made_again(stopped: Path) -> None:
+    """GIVEN a page that was made of what a run had, or that was lost, THEN resuming makes it."""
+    document = read_document(stopped)
+    document["settings"]["stages"].append("report")
+    document["stages"]["report"] = {"state": "done", "reason": None, "seconds": None}
+    (stopped / RUN_FILE).write_text(json.dumps(document))
+    (stopped / REPORT_FILE).write_text("a part")
+    assert "report" in lacking_stages(stopped)
+    resume(stopped)
+    assert len((stopped / REPORT_FILE).read_text()) > 10_000
+    (stopped / REPORT_FILE).unlink()
+    assert lacking_stages(stopped) == ["report"]
+    before = read_journal(stopped)
+    resume(stopped)
+    assert (stopped / REPORT_FILE).is_file()
+    assert read_journal(stopped) == before, "of a journal that was compressed"
+
+
+def test_the_table_has_a_phase_that_was_finished_just_before(stopped: Path) -> None:
+    """GIVEN a run that was killed between the end of a phase and its rows THEN they are written."""
+    whole = resume(stopped)
+    assert whole.energy is not None
+    document = read_document(stopped)
+    document["stages"]["profile"]["state"] = "running"
+    (stopped / RUN_FILE).write_text(json.dumps(document))
+    (stopped / ENERGY_FILE).unlink()
+    again = resume(stopped)
+    assert again.energy is not None
+    assert again.energy.equals(whole.energy)
+
+
+def test_the_first_phase_of_a_process_warms_the_board(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a first phase that was finished before THEN the second one begins on a warm board, too."""
+    asked: list[float] = []
+    profile = phases.profile
+
+    def noting(*args: Any, **options: Any) -> Any:
+        asked.append(args[3].sampling_budget.preheat_s)
+        return profile(*args, **options)
+
+    monkeypatch.setattr(phases, "profile", noting)
+    resume(stopped)
+    assert asked == [PREHEAT_S]
+
+
+def test_a_cell_of_a_sweep_is_left_to_its_sweep(stopped: Path) -> None:
+    """GIVEN a run in the folder of a sweep, which holds its state, THEN it is refused with the sweep's command."""
+    (stopped.parent / SWEEP_FILE).write_text("{}")
+    with pytest.raises(UsageError, match="sweep --resume"):
+        resume(stopped)
+
+
 def test_a_line_that_a_crash_cut_short_is_no_end(stopped: Path) -> None:
     """GIVEN a journal whose last line is cut THEN what comes behind it is read."""
     with (stopped / JOURNAL_FILE).open("a") as journal:
         journal.write('{"stage": "profile", "scene": "pre')
     done = resume(stopped)
-    assert lacking_stages(done.document) == []
+    assert lacking_stages(done.path) == []
     assert any(entry["stage"] == "ablate" for entry in read_journal(stopped))
 
 
