@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -38,6 +38,15 @@ def test_energy_is_of_the_batch_and_joules_are_of_a_token():
     assert row["joules_per_token"]["value"] == pytest.approx(0.0501)
     assert row["tokens_per_s"]["value"] == pytest.approx(4000.0)
     assert (row["quality"], row["windows"], row["static_mj"]) == ("A", 5, None)
+
+
+def test_a_pass_without_tokens_has_none_to_share_its_energy():
+    """GIVEN a pass over sound, which has no tokens, THEN its energy is known and joules of a token are not."""
+    sound = replace(OWN, phase="prefill", context_length=0)
+    row = rows([header(sound), *five(sound, 100.0)])[BASE]
+    assert row["energy_mj"]["value"] == pytest.approx(100.2)
+    assert row["joules_per_token"] is None
+    assert row["tokens_per_s"] is None
 
 
 def test_a_window_taken_again_replaces_the_one_before():
