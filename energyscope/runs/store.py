@@ -332,13 +332,13 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 
     """
     file, finished = path / schema.JOURNAL_FILE, path / schema.FINISHED_JOURNAL_FILE
-    if file.is_file():
-        text = file.read_text(encoding="utf-8")
-    elif finished.is_file():
+    if finished.is_file():  # written at once, so it is whole
         try:
             text = gzip.decompress(finished.read_bytes()).decode()
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise RunError(f"{finished} cannot be read ({error}): restore it") from error
+    elif file.is_file():
+        text = file.read_text(encoding="utf-8")
     else:
         return []
     entries = []

@@ -243,22 +243,29 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
     )
     try:
         with write_lock(store.path):
-            if lacking is None:
-                _open_document(context, command)
-            else:
-                take_up(store, lacking, _sections(context), command)
-                context.earlier_trace = earlier_trace(store.path)
+            _begin(context, lacking, command, loading)
             if on_open is not None:
                 times = estimated_times(context)
                 on_open(store.path, {name: times[name] for name in times if lacking is None or name in lacking})
-            for entry in loading if lacking is None or "generate" in lacking else ():
-                store.journal(entry)
             _run_stages(context, requested or settings.stages, lacking)
             store.compress_journal()
         return load_run(store.path)
     except KeyboardInterrupt as error:
         error.add_note(_saved(store))
         raise
+
+
+def _begin(
+    context: Context, lacking: Sequence[str] | None, command: str | None, loading: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write what is known before the first stage of a run, or go on with one that is lacking some."""
+    if lacking is None:
+        _open_document(context, command)
+    else:
+        take_up(context.store, lacking, _sections(context), command)
+        context.earlier_trace = earlier_trace(context.store.path)
+    for entry in loading if lacking is None or "generate" in lacking else ():
+        context.store.journal(entry)
 
 
 def _create_store(settings: RunSettings) -> RunStore:

@@ -202,6 +202,19 @@ def test_changed_conditions_are_refused_by_name(
     assert read_document(stopped) == document
 
 
+def test_a_refused_resume_hides_no_journal(stopped: Path) -> None:
+    """GIVEN a finished run without its page, resumed with other versions, THEN its journal is read as before."""
+    document = read_document(resume(stopped).path)
+    document["settings"]["stages"].append("report")
+    document["environment"]["torch"] = "1.0"
+    (stopped / RUN_FILE).write_text(json.dumps(document))
+    before = read_journal(stopped)
+    with pytest.raises(UsageError, match="torch"):
+        resume(stopped)
+    assert before
+    assert read_journal(stopped) == before
+
+
 def test_only_joules_depend_on_the_board() -> None:
     """GIVEN another board, after another start of the machine THEN what is not measured in joules may go on."""
     common: dict[str, Any] = {"model": {}, "workload": {}, "environment": {"platform": "one"}}
