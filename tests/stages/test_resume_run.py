@@ -206,6 +206,7 @@ def test_a_refused_resume_hides_no_journal(stopped: Path) -> None:
     """GIVEN a finished run without its page, resumed with other versions, THEN its journal is read as before."""
     document = read_document(resume(stopped).path)
     document["settings"]["stages"].append("report")
+    document["stages"]["report"]["state"] = "running"
     document["environment"]["torch"] = "1.0"
     (stopped / RUN_FILE).write_text(json.dumps(document))
     before = read_journal(stopped)
