@@ -2,8 +2,8 @@
 
     python tools/studies/clear_models.py SWEEPS    # makes measured.csv of the sweeps in a folder
 
-`SWEEPS` holds for each model `NAME-graph-fp16`, `NAME-graph-fp32` and `NAME-eager-fp16`, as
-`reports/clear-models-h100/measure.sh` makes them: a run for each length, of which this keeps one line.
+`SWEEPS` holds for each model `NAME-graph-fp16`, `NAME-graph-fp32` and `NAME-eager-fp16` (`NAME-graph-bf16` where FP16
+cannot be captured), as `reports/clear-models-h100/measure.sh` makes them: a run for each length, of which this keeps one line.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ MODELS = {
     "qwen2.5-3b": DECODER, "llama-3.2-3b": DECODER, "gemma-3-4b": DECODER, "phi-3-mini": DECODER,
     "t5-base": BOTH, "bart-base": BOTH, "gpt-oss-20b": MIXTURE,
 }  # fmt: skip
+IN_GRAPHS, IN_GRAPHS_BF16 = "graph-fp16", "graph-bf16"
+ONLY_BF16 = {"gpt-oss-20b"}  # in graphs
 LARGEST = 128  # tokens
 PARTS = ("attention", "mlp", "norm")
 RELIABLE_MJ = 5.0  # from which on CLEAR states a spread
@@ -47,7 +49,7 @@ def collect(sweeps: Path) -> list[dict[str, Any]]:
     """Return a line for every finished cell of every model's sweeps."""
     lines = []
     for model in MODELS:
-        for how in ("graph-fp16", "graph-fp32", "eager-fp16"):
+        for how in (IN_GRAPHS, IN_GRAPHS_BF16, "graph-fp32", "eager-fp16"):
             folder = sweeps / f"{model}-{how}"
             if not (folder / "sweep.json").exists():
                 continue
@@ -135,8 +137,10 @@ def _value(text: str) -> Any:
         return text or None
 
 
-def _at(model: str, how: str = "graph-fp16", tokens: int = LARGEST) -> Line | None:
-    line = measured().get((model, how, tokens))
+def _at(model: str, how: str = "", tokens: int = LARGEST) -> Line | None:
+    """Return a model's line, in graphs where nothing else is asked for."""
+    in_graphs = IN_GRAPHS_BF16 if model in ONLY_BF16 else IN_GRAPHS
+    line = measured().get((model, how or in_graphs, tokens))
     return None if line is None or line["energy_mj"] is None else line
 
 
@@ -176,7 +180,7 @@ def attention_to_mlp(line: Line | None) -> Interval | None:
 
 def half_to_single(model: str, what: str) -> Interval | None:
     """Return what a model or part takes in FP16 over FP32, in graphs on one board; None where one is missing."""
-    lines = [_at(model, how) for how in ("graph-fp16", "graph-fp32")]
+    lines = [_at(model, how) for how in (IN_GRAPHS, "graph-fp32")]
     if lines[0] is None or lines[1] is None or lines[0]["board"] != lines[1]["board"]:
         return None
     values = [_energy(line, what) for line in lines]
@@ -191,6 +195,10 @@ def _energy(line: Line | None, what: str) -> tuple[float, float] | None:
     return line["energy_mj"], ((line["energy_high_mj"] or math.nan) - line["energy_mj"]) / line["energy_mj"]
 
 
+def _named(model: str) -> str:
+    return f"{model} (BF16)" if model in ONLY_BF16 else model
+
+
 def models() -> Table:
     """Return what each model takes at 128 tokens in FP16 in a graph, and what its parts add up to."""
     columns = [
@@ -203,7 +211,7 @@ def models() -> Table:
     for model, kind in MODELS.items():
         line = _at(model)
         rows.append({
-            "model": model, "kind": kind, "energy": _energy_of(line),
+            "model": _named(model), "kind": kind, "energy": _energy_of(line),
             "parts": _interval(line, "parts_energy"), "dynamic": _interval(line, "parts_dynamic"),
             "spread": line and line["spread_most"], "attention": Amount.of(_per_flop(line, "attention"), ""),
             "mlp": Amount.of(_per_flop(line, "mlp"), ""), "ratio": attention_to_mlp(line),
@@ -213,14 +221,14 @@ def models() -> Table:
 
 def lengths() -> Table:
     """Return the energy per executed FLOP at each length, and the law that it follows."""
-    tokens = sorted({at for _, how, at in measured() if how == "graph-fp16"})
+    tokens = sorted({at for _, how, at in measured() if how == IN_GRAPHS})
     columns = [
         Column("model", "FP16, CUDA graph, pJ/FLOP at"), *(Column(str(at), f"{at} tokens") for at in tokens),
         Column("e0", "E0", "mJ"), Column("k", "k, pJ/FLOP"),
     ]  # fmt: skip
     rows = []
     for model in MODELS:
-        row: dict[str, Any] = {"model": model}
+        row: dict[str, Any] = {"model": _named(model)}
         for at in tokens:
             line = _at(model, tokens=at)
             if line is not None and line["grade"] != INVALID:
