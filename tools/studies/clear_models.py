@@ -2,8 +2,9 @@
 
     python tools/studies/clear_models.py SWEEPS    # makes measured.csv of the sweeps in a folder
 
-`SWEEPS` holds for each model `NAME-graph-fp16`, `NAME-graph-fp32` and `NAME-eager-fp16` (`NAME-graph-bf16` where FP16
-cannot be captured), as `reports/clear-models-h100/measure.sh` makes them: a run for each length, of which this keeps one line.
+`SWEEPS` holds for each model `NAME-graph-fp16`, `NAME-graph-fp32` and `NAME-eager-fp16` (`NAME-graph-bf16` where
+FP16 cannot be captured), as `reports/clear-models-h100/measure.sh` makes them: a run for each length, of which
+this keeps one line.
 """
 
 from __future__ import annotations
