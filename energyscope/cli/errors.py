@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import re
@@ -27,6 +28,15 @@ class _Debug:
 
 
 DEBUG = _Debug()
+ALLOWED = "check its permissions, or use another directory"
+FREE = "free some room there, or use another directory"
+REMEDIES = {  # of errors of the system that no stage knows better
+    errno.ENOSPC: FREE,
+    errno.EDQUOT: FREE,
+    errno.EROFS: ALLOWED,
+    errno.EACCES: ALLOWED,
+    errno.EPERM: ALLOWED,
+}
 INTERRUPTED = 130
 TERMINATED = 143
 
@@ -54,11 +64,27 @@ def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         except BrokenPipeError:
             sys.stderr.close()  # the reader of the output left: nobody would read an error
             raise typer.Exit(1) from None
+        except OSError as error:
+            _say(_of_system(error) or _of_bug(error))
+            raise typer.Exit(1) from error
         except Exception as error:
-            _say(f"internal error, please report it with the output of --debug: {type(error).__name__}: {error}")
+            _say(_of_bug(error))
             raise typer.Exit(1) from error
 
     return wrapped
+
+
+def _of_system(error: OSError) -> str | None:
+    """Return what a user can do about a disk or a file; None where it is nothing of that kind."""
+    remedy = REMEDIES.get(error.errno or 0)
+    if remedy is None:
+        return None
+    where = "a file" if error.filename is None else f"{error.filename}"
+    return "; ".join([f"{where}: {error.strerror}: {remedy}", *getattr(error, "__notes__", ())])
+
+
+def _of_bug(error: Exception) -> str:
+    return f"internal error, please report it with the output of --debug: {type(error).__name__}: {error}"
 
 
 def _say(message: str) -> None:

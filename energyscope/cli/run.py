@@ -118,7 +118,7 @@ def _run(settings: RunSettings, lacking: list[str] | None, *, quiet: bool, as_js
     paths: list[Path] = []
     try:
         run = measured_in_view(settings, console, paths, command="run", quiet=quiet, lacking=lacking)
-    except (KeyboardInterrupt, EnergyscopeError) as error:
+    except (KeyboardInterrupt, EnergyscopeError, OSError) as error:
         if paths and not settings.tensor_parallel:
             error.add_note(f"`energyscope run --resume {shlex.quote(str(paths[0]))}` goes on")
         raise

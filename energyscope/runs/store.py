@@ -328,7 +328,7 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
     A last line cut short by a crash is left out, and so is what was measured anew by a run that was resumed.
 
     Raises:
-        RunError: a compressed journal is damaged.
+        RunError: a compressed journal is damaged, or one is not text.
 
     """
     file, finished = path / schema.JOURNAL_FILE, path / schema.FINISHED_JOURNAL_FILE
@@ -338,15 +338,21 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise RunError(f"{finished} cannot be read ({error}): restore it") from error
     elif file.is_file():
-        text = file.read_text(encoding="utf-8")
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RunError(f"{file} cannot be read ({error}): restore it, or measure again") from error
     else:
         return []
     entries = []
     for line in text.splitlines():
         try:
-            entries.append(json.loads(line))
+            entry = json.loads(line)
         except json.JSONDecodeError:
             break
+        if not isinstance(entry, dict):
+            break
+        entries.append(entry)
     return _counting(entries)
 
 

@@ -253,6 +253,9 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
     except KeyboardInterrupt as error:
         error.add_note(_saved(store))
         raise
+    except OSError as error:
+        error.filename = error.filename or str(store.path)  # a write to an open file does not name it
+        raise
 
 
 def _begin(

@@ -95,11 +95,17 @@ def _json(path: Path, content: str) -> Iterator[Numbered]:
 
 def _parsed(path: Path, text: str, line: int) -> Any:
     try:
-        return json.loads(text)
+        parsed = json.loads(text)
+        if "\\u" in text:  # the only way to half of a surrogate pair, which no tokenizer reads
+            json.dumps(parsed, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"{path}, line {line}, holds half of a surrogate pair (\\ud800 to \\udfff)"
+        raise DataError(f"{half}, which is no text: mend the line or leave it out") from error
     except json.JSONDecodeError as error:
         raise DataError(f"{path}, line {line + error.lineno - 1}, is not JSON ({error.msg})") from error
     except (RecursionError, ValueError) as error:
         raise DataError(f"{path}, line {line}, is JSON that cannot be read ({first_line(error)})") from error
+    return parsed
 
 
 def _csv(path: Path, content: str) -> Iterator[Numbered]:

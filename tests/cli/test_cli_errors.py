@@ -1,8 +1,9 @@
-"""What a stopped command says: what it was told that is kept, and no more."""
+"""What a command says that is stopped, or finds no room: what is kept, what to do, and no more."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pty
 import subprocess
@@ -38,6 +39,25 @@ def test_a_stopped_command_says_what_is_kept(kind, code):
 def test_a_stopped_command_that_keeps_nothing_promises_nothing():
     """GIVEN an interruption that nobody explained, THEN the line does not speak of results."""
     assert called(KeyboardInterrupt()).stderr == "energyscope: stopped\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (errno.ENOSPC, "No space left on device: free some room there, or use another directory"),
+        (errno.EROFS, "Read-only file system: check its permissions, or use another directory"),
+        (errno.EACCES, "Permission denied: check its permissions, or use another directory"),
+    ],
+)
+def test_a_disk_that_cannot_be_written_is_no_bug(number, says):
+    """GIVEN an error of the system that a user can mend, THEN the line names the place and what to do."""
+    done = called(OSError(number, os.strerror(number), "runs/x"))
+    assert (done.exit_code, done.stderr) == (1, f"energyscope: runs/x: {says}\n")
+
+
+def test_another_error_of_the_system_is_a_bug():
+    """GIVEN an error of the system that no user can mend, THEN the line asks for a report."""
+    assert "internal error" in called(OSError(errno.EBADF, os.strerror(errno.EBADF))).stderr
 
 
 STOPPED = """

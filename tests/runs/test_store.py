@@ -200,6 +200,38 @@ def test_the_journal_survives_a_line_cut_short(tmp_path: Path) -> None:
     assert [entry["component"] for entry in read_journal(store.path)] == ["a", "b"]
 
 
+def test_a_journal_cut_at_any_byte_is_read_to_its_last_whole_line(tmp_path: Path) -> None:
+    """GIVEN a journal that ends at any byte of it, THEN the entries are the whole lines before, and no others."""
+    store = RunStore.create("run", tmp_path)
+    for entry in ({"component": "Ω", "pass": 1}, {"pass": 12, "window": {"energy_mj": None}}, {"note": "\n"}):
+        store.journal(entry)
+    file = store.path / schema.JOURNAL_FILE
+    content, entries = file.read_bytes(), read_journal(store.path)
+    for end in range(len(content)):
+        file.write_bytes(content[:end])
+        found = read_journal(store.path)
+        assert found == entries[: len(found)]
+        assert len(found) >= content[:end].count(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "read"),
+    [(b"\xe3\x00 no text", None), (b'{"pass": 1}\n\0\0\0\0', 1), (b'{"pass": 1}\n5\n{"pass": 2}\n', 1)],
+    ids=["no text", "nothing that was written", "no entry"],
+)
+def test_a_journal_that_a_crash_damaged_is_read_before_the_damage(
+    tmp_path: Path, content: bytes, read: int | None
+) -> None:
+    """GIVEN a journal with other bytes, THEN what is before them is read; what is no text at all is an error."""
+    store = RunStore.create("run", tmp_path)
+    (store.path / schema.JOURNAL_FILE).write_bytes(content)
+    if read is None:
+        with pytest.raises(RunError, match=r"journal\.jsonl cannot be read"):
+            read_journal(store.path)
+    else:
+        assert len(read_journal(store.path)) == read
+
+
 def test_a_finished_journal_is_compressed_and_read_as_before(tmp_path: Path) -> None:
     """WHEN a run's journal is compressed, THEN its entries are the same, and the plain file is gone."""
     store = RunStore.create("run", tmp_path)

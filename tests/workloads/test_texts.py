@@ -38,6 +38,7 @@ def refusal(path: Path) -> EnergyscopeError:
         ("broken.json", '[{"text": "a"},\n {oops}]', r"broken.json, line 2, is not JSON"),
         ("deep.jsonl", '{"text": ' + "[" * 100_000 + "\n", r"deep.jsonl, line 1, is "),
         ("number.jsonl", '{"text": ' + "1" * 5000 + "}\n", r"line 1, is JSON that cannot be read"),
+        ("half.jsonl", '{"text": "a"}\n{"text": "a \\ud800 b"}\n', r"line 2, holds half of a surrogate pair"),
         ("list.jsonl", '{"text": "a"}\n"b"\n', "must hold one JSON object a line.*number 2 is not one"),
         ("strings.json", '["a"]', "must hold one JSON object a line"),
         ("nested.jsonl", '{"text": ["a"]}\n', r"line 1, has a list in 'text': a text is needed"),
