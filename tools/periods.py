@@ -77,7 +77,8 @@ class Probe:
         """Return a row: the period (us), its ratio to the interval, and each way's power (W)."""
         pause_s = self._pause(period_s)
         varied = random.Random(1)
-        pauses = [varied.uniform(0.4, 1.6) * pause_s for _ in range(RANDOM_PAUSES)]
+        drawn = [varied.uniform(0.4, 1.6) for _ in range(RANDOM_PAUSES)]
+        pauses = [pause_s * each * RANDOM_PAUSES / sum(drawn) for each in drawn]
         _, reference = self._window([self.bursts.with_pause(pause) for pause in pauses], REFERENCE_S)
         work = [self.bursts.with_pause(pause_s)]
         calls, plain = self._window(work, WINDOW_S)

@@ -63,6 +63,8 @@ def main() -> None:
     begin = time.monotonic()
     whole = _started(chosen.out, "whole")
     whole.join()
+    if whole.exitcode:
+        sys.exit("the run that nobody kills failed")
     took_s = time.monotonic() - begin
     drawn = random.Random(chosen.seed)
     moments_s = [drawn.uniform(0.0, took_s) for _ in range(chosen.kills)]

@@ -28,14 +28,14 @@ class _Debug:
 
 
 DEBUG = _Debug()
-ALLOWED = "check its permissions, or use another directory"
-FREE = "free some room there, or use another directory"
+FREE_ROOM = "free some room there, or use another directory"
+CHECK_PERMISSIONS = "check its permissions, or use another directory"
 REMEDIES = {  # of errors of the system that no stage knows better
-    errno.ENOSPC: FREE,
-    errno.EDQUOT: FREE,
-    errno.EROFS: ALLOWED,
-    errno.EACCES: ALLOWED,
-    errno.EPERM: ALLOWED,
+    errno.ENOSPC: FREE_ROOM,
+    errno.EDQUOT: FREE_ROOM,
+    errno.EROFS: "use another directory",
+    errno.EACCES: CHECK_PERMISSIONS,
+    errno.EPERM: CHECK_PERMISSIONS,
 }
 INTERRUPTED = 130
 TERMINATED = 143
@@ -44,7 +44,8 @@ TERMINATED = 143
 def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a command so that what a user can mend shows as one line, without a traceback.
 
-    A bug shows as one line as well, which asks for a report; `--debug` shows either one's traceback.
+    So does a disk without room, or a directory that may not be written. A bug shows as one line as well, which asks
+    for a report; `--debug` shows any traceback.
     """
 
     @functools.wraps(command)

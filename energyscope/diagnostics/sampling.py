@@ -8,8 +8,8 @@ bursts of a tick meet its samples in one phase (see `energyscope.metering.beats`
 the period is swept, says what the interval is. Each harmonic of the bursts turns by as many times that phase, so
 that a few of them explain nearly all of the ticks' scatter together, where one alone may explain half.
 
-The search begins where boards sample that are known, and looks over all periods where nothing shows there. Work
-beats as well at simple fractions of the interval, so that multiples of what was found are tried.
+The search begins, twice, where boards sample that are known, and looks over all periods where nothing shows there.
+Work beats as well at simple fractions of the interval, so that multiples of what was found are tried.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Sweep:
 
 
 def find_sampling(meter: Meter, replayer: RoundReplay, bursts: Bursts, *, clock: Clock = HOST) -> float | None:
-    """Find at which interval (s) a board samples its power; takes about 10 s, and 35 s on a board of another kind.
+    """Find at which interval (s) a board samples its power; takes about 15 s, and 35 s on a board of another kind.
 
     Returns:
         The interval; None where none between 0.35 and 3.3 ms shows, or the sensor ticks too seldom.

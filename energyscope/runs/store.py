@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from energyscope.errors import RunError, UsageError
 from energyscope.runs import schema
 from energyscope.runs.files import csv_text, json_ready, read_json, read_table, write_bytes, write_text
+from energyscope.runs.locks import is_being_written
 from energyscope.runs.windows import COLUMNS, windows_of
 
 if TYPE_CHECKING:
@@ -40,23 +41,23 @@ class RunStore:
         self.document: dict[str, Any] = {"schema": schema.SCHEMA_VERSION}
 
     @classmethod
-    def create(cls, name: str, root: Path = DEFAULT_ROOT) -> RunStore:
-        """Make a new run directory.
+    def create(cls, name: str, root: Path = DEFAULT_ROOT, *, over_empty: bool = True) -> RunStore:
+        """Make a new run directory, ``over_empty`` also where a killed process left one without anything in it.
 
         Raises:
             UsageError: the name is taken or is not a plain name, or the place cannot be written.
 
         """
-        cls.check_free(name, root)
+        cls.check_free(name, root, over_empty=over_empty)
         path = root / name
         try:
-            path.mkdir(parents=True)
+            path.mkdir(parents=True, exist_ok=over_empty)
         except OSError as error:
             raise UsageError(f"cannot create {path}: {error.strerror or error}") from error
         return cls(path)
 
     @staticmethod
-    def check_free(name: str, root: Path = DEFAULT_ROOT) -> None:
+    def check_free(name: str, root: Path = DEFAULT_ROOT, *, over_empty: bool = True) -> None:
         """Refuse a name that is taken or not plain, before hours are spent on it.
 
         Raises:
@@ -67,7 +68,7 @@ class RunStore:
             raise UsageError(f"{name!r} is not a run name: use letters, digits, '.', '_' and '-', without '/'")
         if len(name.encode()) > LONGEST_NAME:
             raise UsageError(f"a run name of {len(name)} letters is too long: choose a shorter --name")
-        if (root / name).exists():
+        if (root / name).exists() and not (over_empty and _holds_nothing(root / name)):
             raise UsageError(f"the run {name!r} exists in {root}: choose another --name or remove it")
 
     @classmethod
@@ -322,10 +323,20 @@ def lacking_stages(path: Path) -> list[str]:
     return [name for name in asked if name in lacking or (name == REPORT and lacking)]
 
 
+def _holds_nothing(path: Path) -> bool:
+    """Return whether a run's directory is as a process leaves it that is killed before it writes its settings."""
+    if not path.is_dir():
+        return False
+    files = list(path.iterdir())
+    empty = all(file.name == schema.JOURNAL_FILE and file.stat().st_size == 0 for file in files)
+    return empty and is_being_written(path) is False
+
+
 def read_journal(path: Path) -> list[dict[str, Any]]:
     """Read the finished measurements, compressed or not.
 
-    A last line cut short by a crash is left out, and so is what was measured anew by a run that was resumed.
+    It ends before the first line that is no entry, as a crash leaves it. What was measured anew by a run that was
+    resumed is left out.
 
     Raises:
         RunError: a compressed journal is damaged, or one is not text.
@@ -340,7 +351,7 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
     elif file.is_file():
         try:
             text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
             raise RunError(f"{file} cannot be read ({error}): restore it, or measure again") from error
     else:
         return []

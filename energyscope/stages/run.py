@@ -6,6 +6,7 @@ still be reported.
 
 from __future__ import annotations
 
+import errno
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,6 +61,7 @@ from energyscope.stages.sampling_budget import TimeEstimate
 from energyscope.workloads import Workload
 
 METERED = ("load", *(stage.name for stage in STAGES if stage.metered))
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 OnOpen = Callable[[Path, Mapping[str, Sequence[TimeEstimate]]], None]
 
 
@@ -254,7 +256,8 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
         error.add_note(_saved(store))
         raise
     except OSError as error:
-        error.filename = error.filename or str(store.path)  # a write to an open file does not name it
+        if error.errno in NO_ROOM and error.filename is None:  # a write to an open file does not name it
+            error.filename = str(store.path)
         raise
 
 
@@ -278,7 +281,7 @@ def _create_store(settings: RunSettings) -> RunStore:
     while True:
         name = default_name(settings.model, settings.root)
         try:
-            return RunStore.create(name, settings.root)
+            return RunStore.create(name, settings.root, over_empty=False)  # another run may just have made it
         except UsageError:
             if not (settings.root / name).exists():  # nobody took it meanwhile: the place cannot be written
                 raise

@@ -11,7 +11,7 @@ from energyscope.metering.nvml.board import Board
 from energyscope.progress import Progress, silent
 from energyscope.replay.replayer import Replayer
 
-FILE = "sampling.json"
+FILE = "sampling-intervals.json"  # not "sampling.json", whose search missed some boards
 SAMPLING_TAKES_S = 15.0  # about
 
 

@@ -45,14 +45,16 @@ def test_a_stopped_command_that_keeps_nothing_promises_nothing():
     ("number", "says"),
     [
         (errno.ENOSPC, "No space left on device: free some room there, or use another directory"),
-        (errno.EROFS, "Read-only file system: check its permissions, or use another directory"),
+        (errno.EROFS, "Read-only file system: use another directory"),
         (errno.EACCES, "Permission denied: check its permissions, or use another directory"),
     ],
 )
 def test_a_disk_that_cannot_be_written_is_no_bug(number, says):
     """GIVEN an error of the system that a user can mend, THEN the line names the place and what to do."""
-    done = called(OSError(number, os.strerror(number), "runs/x"))
-    assert (done.exit_code, done.stderr) == (1, f"energyscope: runs/x: {says}\n")
+    error = OSError(number, os.strerror(number), "runs/x")
+    error.add_note("more is known")
+    done = called(error)
+    assert (done.exit_code, done.stderr) == (1, f"energyscope: runs/x: {says}; more is known\n")
 
 
 def test_another_error_of_the_system_is_a_bug():

@@ -18,5 +18,5 @@ def test_twenty_runs_killed_at_random_moments_are_recovered(tmp_path):
         [sys.executable, SCRIPT, tmp_path, "--kills", "20", "--seed", "1"],
         env=ENVIRONMENT, capture_output=True, text=True, timeout=1800, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "20 of 20 runs were recovered" in done.stdout

@@ -15,6 +15,7 @@ from energyscope.errors import RunError, UsageError
 from energyscope.reasons import join, reason, split, words
 from energyscope.runs import schema
 from energyscope.runs.files import write_text
+from energyscope.runs.locks import write_lock
 from energyscope.runs.store import RunStore, find_run, list_runs, load_run, plain_name, read_journal
 
 
@@ -188,6 +189,18 @@ def test_broken_files_are_one_clear_error(tmp_path: Path, file: str, content: st
     (path / file).write_text(content)
     with pytest.raises(RunError, match=complaint):
         load_run(path)
+
+
+def test_a_name_is_free_where_a_killed_run_left_nothing(tmp_path: Path) -> None:
+    """GIVEN a run that was killed before it wrote its settings, THEN its name is free, not while it begins."""
+    store = RunStore.create("run", tmp_path)
+    with write_lock(store.path), pytest.raises(UsageError, match="'run' exists"):
+        RunStore.create("run", tmp_path)
+    with pytest.raises(UsageError, match="'run' exists"):
+        RunStore.create("run", tmp_path, over_empty=False)
+    RunStore.create("run", tmp_path).journal({"pass": 1})
+    with pytest.raises(UsageError, match="'run' exists"):
+        RunStore.create("run", tmp_path)
 
 
 def test_the_journal_survives_a_line_cut_short(tmp_path: Path) -> None:
