@@ -44,8 +44,8 @@ TERMINATED = 143
 def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a command so that what a user can mend shows as one line, without a traceback.
 
-    So does a disk without room, or a directory that may not be written. A bug shows as one line as well, which asks
-    for a report; `--debug` shows any traceback.
+    So does a disk without room, or a directory that may not be written. A bug shows as one line as well, which
+    asks for a report; `--debug` shows any traceback.
     """
 
     @functools.wraps(command)
