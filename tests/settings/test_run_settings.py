@@ -96,6 +96,7 @@ def test_places_that_cannot_be_used_are_refused(change, hint, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     (tmp_path / "runs" / "taken").mkdir(parents=True)
+    (tmp_path / "runs" / "taken" / "run.json").write_text("{}")
     with pytest.raises(UsageError, match=hint):
         RunSettings("gpt2", **change).check_places()
 

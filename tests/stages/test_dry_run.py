@@ -141,6 +141,7 @@ def test_triggered_sampling_reads_each_component(model, tmp_path):
 def test_a_plan_that_would_be_refused_is(model, tmp_path, change, hint):
     """What the run would refuse after loading, the plan refuses without it."""
     (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "run.json").write_text("{}")
     with pytest.raises(UsageError, match=hint):
         plan(model, tmp_path, **change)
 
