@@ -44,6 +44,7 @@ def test_a_name_that_was_asked_for_is_not_changed(tmp_path):
     def progress(stage, *_):
         if stage == "load":
             (tmp_path / "mine").mkdir()
+            (tmp_path / "mine" / "run.json").write_text("{}")
 
     with pytest.raises(UsageError, match="exists"):
         run("tiny-llama", root=tmp_path, progress=progress, name="mine", **OPTIONS)
