@@ -4,9 +4,9 @@
 
 Copies in memory with a pause after each, at 26 periods: simple ratios of the sensor's sampling interval, half a
 percent beside each, and six others. The reference is the same work with pauses of random length, of the same mean:
-it has no period to be in step with. Its power is a smooth function of the rate, so that a parabola through all 26
-takes out most of their noise. Beside it, of one second each: a window between ticks without more; the counter at
-begin and end (Zeus's windows, and CLEAR's); and this tool's, with a pause where it finds one needed.
+it has no period to be in step with. A parabola over the rate, through all 26, stands for them. Beside it, of one
+second each: a window between ticks without more; the counter at begin and end (Zeus's windows, and CLEAR's); and
+this tool's, with a pause where it finds one needed.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError, UsageError
 from energyscope.runs import schema
-from energyscope.runs.files import csv_text, json_ready, read_json, read_table, write_bytes, write_text
+from energyscope.runs.files import csv_text, json_ready, naming, read_json, read_table, write_bytes, write_text
 from energyscope.runs.locks import is_being_written
 from energyscope.runs.windows import COLUMNS, windows_of
 
@@ -92,7 +92,8 @@ class RunStore:
     def journal(self, entry: Mapping[str, Any]) -> None:
         """Append one finished measurement, on disk when this returns."""
         line = json.dumps(json_ready(entry), allow_nan=False)
-        with (self.path / schema.JOURNAL_FILE).open("a", encoding="utf-8") as file:
+        path = self.path / schema.JOURNAL_FILE
+        with naming(path), path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())

@@ -6,7 +6,6 @@ still be reported.
 
 from __future__ import annotations
 
-import errno
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,7 +60,6 @@ from energyscope.stages.sampling_budget import TimeEstimate
 from energyscope.workloads import Workload
 
 METERED = ("load", *(stage.name for stage in STAGES if stage.metered))
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 OnOpen = Callable[[Path, Mapping[str, Sequence[TimeEstimate]]], None]
 
 
@@ -254,10 +252,6 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
         return load_run(store.path)
     except KeyboardInterrupt as error:
         error.add_note(_saved(store))
-        raise
-    except OSError as error:
-        if error.errno in NO_ROOM and error.filename is None:  # a write to an open file does not name it
-            error.filename = str(store.path)
         raise
 
 

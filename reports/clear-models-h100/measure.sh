@@ -10,8 +10,9 @@ for model in $models; do
     sweep="energyscope sweep $model --weights random --layers kinds --root $folder"
     if [ "$model" = gpt-oss-20b ]; then  # its FP16 cannot be captured
         $sweep --name "$model-graph-bf16" --precision bf16 --execution cuda-graph --sequence-length 128,8,32
+    else
+        $sweep --name "$model-graph-fp16" --precision fp16 --execution cuda-graph --sequence-length 8,32,64,96,128
     fi
-    $sweep --name "$model-graph-fp16" --precision fp16 --execution cuda-graph --sequence-length 8,32,64,96,128
     $sweep --name "$model-graph-fp32" --precision fp32 --execution cuda-graph --sequence-length 128 || echo "$model: no FP32"
     $sweep --name "$model-eager-fp16" --precision fp16 --execution eager --sequence-length 128
 done

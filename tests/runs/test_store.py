@@ -213,6 +213,15 @@ def test_the_journal_survives_a_line_cut_short(tmp_path: Path) -> None:
     assert [entry["component"] for entry in read_journal(store.path)] == ["a", "b"]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device without room: /dev/full")
+def test_a_full_disk_names_the_journal(tmp_path: Path) -> None:
+    """GIVEN a disk without room, THEN the system's error on a finished measurement names the journal."""
+    store = RunStore.create("run", tmp_path)
+    (store.path / schema.JOURNAL_FILE).symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"No space left on device: '.*run/journal\.jsonl'"):
+        store.journal({"pass": 1})
+
+
 def test_a_journal_cut_at_any_byte_is_read_to_its_last_whole_line(tmp_path: Path) -> None:
     """GIVEN a journal that ends at any byte of it, THEN the entries are the whole lines before, and no others."""
     store = RunStore.create("run", tmp_path)

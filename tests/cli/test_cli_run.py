@@ -1,0 +1,23 @@
+"""What `energyscope run` adds to the errors of a run that was begun."""
+
+import errno
+import os
+
+import pytest
+
+from energyscope.cli import run as command
+from energyscope.settings.run import RunSettings
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))])
+def test_a_run_that_ends_early_says_how_to_go_on(error, tmp_path, monkeypatch):
+    """GIVEN a run that was begun, and is stopped or finds no room, THEN a note says how to go on with it."""
+
+    def cut_off(_settings, _console, paths, **_):
+        paths.append(tmp_path / "my run")
+        raise error
+
+    monkeypatch.setattr("energyscope.cli.progress.measured_in_view", cut_off)
+    with pytest.raises(type(error)) as raised:
+        command._run(RunSettings("tiny-gpt2"), None, quiet=True, as_json=False)
+    assert raised.value.__notes__ == [f"`energyscope run --resume '{tmp_path}/my run'` goes on"]
