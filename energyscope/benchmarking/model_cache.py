@@ -12,7 +12,7 @@ from energyscope.benchmarking.memory import release
 if TYPE_CHECKING:
     from energyscope.loading.variants import Variant
 
-SHARE_OF_FREE = 0.6  # the rest is for activations
+SHARE_OF_FREE = 0.7  # the rest is for activations
 
 
 class ModelCache:
