@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_command_from_info
+from typer.main import get_command_from_info, get_group
 from typer.models import CommandInfo
 
 from energyscope.cli.errors import DEBUG, listen_for_termination
 from energyscope.cli.options import PanelledCommand
 
-COMMANDS = {  # each is `command` in the module of its name, with _ for -
+COMMANDS = {  # each is `command`, or with others `app`, in the module of its name, with _ for -
     "run": "Measure a model's energy and impact, and write a report.",
     "sweep": "Measure a model over lengths, batch sizes and precisions.",
     "benchmark": "Compare a model's precisions: latency, energy and accuracy.",
@@ -27,7 +27,7 @@ COMMANDS = {  # each is `command` in the module of its name, with _ for -
     "prepare": "Tokenize evaluation data once, for `--data`.",
     "models": "List bundled models, short names and adapters.",
     "check-adapter": "Check an adapter on a tiny model on the CPU.",
-    "runs": "List runs, then sweeps and laws, oldest first.",
+    "runs": "List runs, then sweeps and laws, oldest first; tag, remove or archive them.",
     "show": "Print a run's answer and main tables, or one table in full (in a pipe: tab-separated).",
     "doctor": "Check what can be measured here, and what to change.",
 }
@@ -49,6 +49,10 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"energyscope.cli.{cmd_name.replace('-', '_')}")
+        if hasattr(module, "app"):  # with commands of its own
+            group = get_group(module.app)
+            group.name = cmd_name
+            return group
         info = CommandInfo(name=cmd_name, callback=module.command, cls=PanelledCommand)
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 

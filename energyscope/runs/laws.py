@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,10 +55,10 @@ def find_laws(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path | None:
     return laws
 
 
-def list_laws(root: Path = DEFAULT_ROOT) -> list[Path]:
-    """Return the directories below ``root`` that `energyscope laws` made, oldest first."""
-    folders = [path for path in root.iterdir() if _holds_laws(path)] if root.is_dir() else []
-    folders = [path for path in folders if not (path / SWEEP_FILE).is_file()]
+def list_laws(root: Path = DEFAULT_ROOT, *, leave: Collection[str] = ()) -> list[Path]:
+    """Return the directories below ``root`` that `energyscope laws` made, oldest first; none to ``leave``."""
+    folders = [path for path in (root.iterdir() if root.is_dir() else ()) if path.name not in leave]
+    folders = [path for path in folders if _holds_laws(path) and not (path / SWEEP_FILE).is_file()]
     return sorted(folders, key=lambda path: (path / LAWS_JSON).stat().st_mtime)
 
 

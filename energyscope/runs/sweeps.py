@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -105,9 +105,10 @@ def find_sweep(reference: str, root: Path = DEFAULT_ROOT) -> Path:
     return path
 
 
-def list_sweeps(root: Path = DEFAULT_ROOT) -> list[Path]:
-    """Return the directories of sweeps below ``root``, oldest first."""
-    sweeps = [path for path in root.iterdir() if is_sweep(path)] if root.is_dir() else []
+def list_sweeps(root: Path = DEFAULT_ROOT, *, leave: Collection[str] = ()) -> list[Path]:
+    """Return the directories of sweeps below ``root``, oldest first; those of the names to ``leave`` are none."""
+    folders = root.iterdir() if root.is_dir() else ()
+    sweeps = [path for path in folders if path.name not in leave and is_sweep(path)]
     return sorted(sweeps, key=lambda path: (path / SWEEP_FILE).stat().st_mtime)
 
 

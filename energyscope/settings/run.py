@@ -236,6 +236,10 @@ class RunSettings:
     )
 
     root: Path = setting(Path("runs"), "Where run directories go.", OUTPUT)
+    tags: tuple[str, ...] = setting(
+        (), "Tags by which `energyscope runs` finds the run.", OUTPUT, option="--tag", metavar="TAG[,TAG...]"
+    )
+    note: str | None = setting(None, "A note that is kept with the run.", OUTPUT, metavar="TEXT")
     export: Path | None = setting(
         None, "Plan: also write the model with it to this folder, for vLLM and transformers.", OUTPUT
     )
@@ -320,7 +324,7 @@ class RunSettings:
 
     def fingerprint(self, **inputs: Any) -> str:
         """Return a digest of everything that decides what is measured, the given inputs included."""
-        places = {"name", "root", "stages", "export", "export_format"}
+        places = {"name", "root", "stages", "export", "export_format", "tags", "note"}
         settings = {key: value for key, value in self.document().items() if key not in places}
         text = json.dumps({**settings, **inputs}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -334,6 +334,8 @@ def _open_document(context: Context, command: str | None) -> None:
         method=method.REVISION,
         created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         command=command,
+        tags=settings.tags,
+        note=settings.note,
         fingerprint=settings.fingerprint(
             source=loaded.source,
             device=device["measured"] or device["uuid"] or device["name"],

@@ -20,7 +20,8 @@ OPTIONS_OF_RUN = {
     "--adapter", "--stages", "--batch-size", "--sequence-length", "--data",
     "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name", "--root",
     "--dry-run", "--quiet", "--json", "--help", "--context-length", "--kv-cache", "--new-tokens", "--device-map",
-    "--double-quant", "--compute-dtype", "--skip-modules", "--tensor-parallel", "--resume", "--new-run",
+    "--double-quant", "--compute-dtype", "--skip-modules", "--tensor-parallel", "--resume", "--new-run", "--tag",
+    "--note",
 }  # fmt: skip
 
 

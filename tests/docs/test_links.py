@@ -17,7 +17,12 @@ LINKED = [*PAGES, *(ROOT / folder / "README.md" for folder in ("reports", "adapt
 GROUP = typer.main.get_command(app)
 COMMANDS = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 OPTIONS = {
-    name: {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    name: {
+        option
+        for each in (command, *getattr(command, "commands", {}).values())  # those within it too, as `runs rm`
+        for parameter in each.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
     | {"--help"}
     for name, command in COMMANDS.items()
 }

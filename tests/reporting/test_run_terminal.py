@@ -101,16 +101,6 @@ def test_hostile_names_steer_no_terminal(tmp_path, which):
         assert all(line.isprintable() for line in lines)
 
 
-def test_the_list_of_runs_says_which_joules_are_modelled(tmp_path):
-    """GIVEN runs of several sorts, THEN a line each, with its energy, its state, and MODELLED where it is so."""
-    runs = [RUNS[name](tmp_path / name) for name in ("everything", "modelled", "benchmark", "nothing")]
-    rows = {row["name"]: row for row in terminal.runs_table(runs).rows}
-    assert rows["modelled"]["meter"] == "MODELLED"
-    assert rows["everything"]["energy"].value == pytest.approx(Report(runs[0]).main.energy.value)
-    assert rows["benchmark"]["energy"].value == pytest.approx(runs[2].benchmark["cells"][0]["energy_mj"]["value"])
-    assert rows["nothing"]["energy"] is None
-
-
 def test_every_trial_of_a_benchmark_can_be_printed(tmp_path):
     """GIVEN --verbose, THEN a row for each trial with its energy and interval."""
     run = RUNS["benchmark"](tmp_path / "run")

@@ -17,10 +17,11 @@ from typer.testing import CliRunner
 
 from energyscope.cli.app import app
 from energyscope.reasons import reason
+from energyscope.reporting.listing import collections_table
 from energyscope.reporting.scaling.answer import LawsAnswer
 from energyscope.reporting.scaling.laws import Laws
 from energyscope.reporting.scaling.prediction import prediction_table, prediction_text
-from energyscope.reporting.scaling.sweep import collections_table, sweep_table, sweep_text
+from energyscope.reporting.scaling.sweep import sweep_table, sweep_text
 from energyscope.reporting.scaling.terminal import laws_brief, laws_text
 from energyscope.reporting.terminal_text import Sanitized
 from energyscope.runs.schema import ENERGY_FILE

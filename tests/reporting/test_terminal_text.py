@@ -16,8 +16,10 @@ from run_builder import Shape, build_run
 
 from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.reporting.comparison.terminal import answer_of
+from energyscope.reporting.listing import describe, runs_table
 from energyscope.reporting.run import terminal
 from energyscope.reporting.terminal_text import Sanitized, printable
+from energyscope.runs.index import Indexed
 
 HOSTILE = ["\x1b[2Jgone", "a\nb", "a\rb", "\x1b]0;title\x07", "a\x08b", "\u202eright", "\x9b31m", "\udc80", "a\tb"]
 
@@ -73,7 +75,8 @@ def test_hostile_runs_do_nothing_to_the_terminal(tmp_path: Path) -> None:
     run = replace(run, document={**run.document, "name": f"run{hostile}"})
     console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
     differences = answer_of(ComparedRuns.of([run, run]), 100)
-    runs = terminal.runs_table([run]).filled().rich(100)
+    listed = Indexed(Path(f"run{hostile}"), describe(run.path))
+    runs = runs_table([listed]).filled().rich(100)
     for drawn in (terminal.answer_of(run, 100), runs, differences):
         console.print(Sanitized(drawn))
     for table in (None, "energy"):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from energyscope import reasons
 from energyscope.errors import UsageError
-from energyscope.intervals import from_entry, interval
+from energyscope.intervals import interval
 from energyscope.reasons.planning import EXPORTED
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.answer import Answer
@@ -20,8 +20,7 @@ from energyscope.reporting.section import tables
 from energyscope.reporting.table import Column, Table
 from energyscope.reporting.terminal_text import Sanitized, printable, shortened
 from energyscope.runs import schema
-from energyscope.runs.locks import is_being_written
-from energyscope.runs.summary import state, summary
+from energyscope.runs.summary import summary
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -175,44 +174,6 @@ def trials(run: Run) -> Table:
         for row in records
     ]
     return Table(columns, rows, "Trials")
-
-
-def runs_table(runs: Sequence[Run]) -> Table:
-    """Return a line for each run: what was run, on what, how far it came, and what a pass or an inference took."""
-    columns = [
-        Column("name", "Run"),
-        Column("energy", "Energy per pass", "mJ"),
-        Column("meter", "Meter"),
-        Column("model", "Model", rank=1),
-        Column("device", "Device", rank=3),
-        Column("how", "Measured", rank=4),
-        Column("created", "Created", rank=5),
-        Column("state", "State", rank=2),
-    ]
-    return Table(columns, [_run_row(run) for run in runs], "Runs")
-
-
-def _run_row(run: Run) -> dict[str, Any]:
-    report = Report(run)
-    settings, device = report.part("settings"), report.part("device")
-    baseline = report.benchmark.get("baseline")
-    base = next((cell for cell in report.cells if cell.get("precision") == baseline), {})
-    energy = report.main.energy if report.main else from_entry(base.get("energy_mj"))
-    how = [settings.get(key) for key in ("precision", "execution", "sampling") if settings.get(key) != "replay"]
-    how += ["MODELLED"] if run.modelled else []
-    written = state(run.document)
-    if written == "running":
-        written = {True: "running", False: "broken off", None: "running or broken off"}[is_being_written(run.path)]
-    return {
-        "name": run.name,
-        "energy": energy,
-        "meter": "MODELLED" if run.modelled else report.part("sensor").get("meter"),
-        "model": report.part("model").get("name") or settings.get("model"),
-        "device": device.get("name") or device.get("type"),
-        "how": ", ".join(str(word) for word in how if word),
-        "created": str(report.document.get("created") or "").replace("T", " ").removesuffix("Z"),
-        "state": written,
-    }
 
 
 def _drawn(table: Table, console: Console) -> Sanitized:

@@ -5,22 +5,19 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from energyscope import format as fmt
 from energyscope import reasons
-from energyscope.errors import RunError
 from energyscope.intervals import interval
 from energyscope.metering.grades import GRADES
 from energyscope.reporting.scaling.laws import Laws
 from energyscope.reporting.scaling.terminal import laws_brief
 from energyscope.reporting.table import Column, Table
 from energyscope.reporting.terminal_text import printable
-from energyscope.runs.laws import list_laws, load_laws
 from energyscope.runs.schema import LAWS_JSON
 from energyscope.runs.store import Run
-from energyscope.runs.sweeps import Sweep, list_sweeps, load_sweep, sweep_rows
+from energyscope.runs.sweeps import Sweep, sweep_rows
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -102,36 +99,3 @@ def _why(row: Mapping[str, Any], run: Run) -> str:
     whole = None if run.energy is None else run.energy[run.energy["kind"] == "model"]
     noted = None if whole is None or whole.empty else reasons.words(whole.iloc[0].get("reasons"))
     return noted or "no reason was noted"
-
-
-def collections_table(root: Path) -> Table:
-    """Return a line for each sweep and for each laws below a root: models, and how many cells were measured."""
-    columns = [
-        Column("name", "Name"),
-        Column("what", "What"),
-        Column("models", "Model", rank=1),
-        Column("cells", "Cells", "count"),
-        Column("others", "Not measured"),
-    ]
-    rows = [*map(_sweep, list_sweeps(root)), *map(_laws, list_laws(root))]
-    return Table(columns, rows, "Sweeps and laws")
-
-
-def _sweep(path: Path) -> dict[str, Any]:
-    try:
-        sweep = load_sweep(path)
-    except RunError as error:
-        return {"name": path.name, "what": "sweep", "others": str(error)}
-    states = Counter(cell.state for cell in sweep.cells)
-    done = states.pop("done", 0)
-    others = ", ".join(f"{number} {state}" for state, number in states.items())
-    return {"name": path.name, "what": "sweep", "models": sweep.model, "cells": done, "others": others or None}
-
-
-def _laws(path: Path) -> dict[str, Any]:
-    try:
-        document = load_laws(path)
-    except RunError as error:
-        return {"name": path.name, "what": "laws", "others": str(error)}
-    models = list(dict.fromkeys(str(source.get("model")) for source in document["sources"]))
-    return {"name": path.name, "what": "laws", "models": fmt.listed(models, 2), "cells": len(document["sources"])}

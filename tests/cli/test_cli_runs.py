@@ -1,0 +1,65 @@
+"""`energyscope runs`: lists, tags, notes, removing and archiving."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from run_builder import Shape, build_run
+from typer.testing import CliRunner, Result
+
+from energyscope.cli.app import app
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("one", "two"):
+        build_run(tmp_path / "runs" / name, Shape(impact=False))
+    return tmp_path / "runs"
+
+
+def runs(root: Path, *words: str, given: str = "") -> Result:
+    return CliRunner().invoke(app, ["runs", "--root", str(root), *words], input=given)
+
+
+def listed(root: Path, *words: str) -> list[str]:
+    return [run["name"] for run in json.loads(runs(root, "--json", *words).output)]
+
+
+def test_in_a_pipe_the_list_is_tab_separated(root: Path) -> None:
+    """GIVEN no terminal, THEN a line of names and one for each run, cells apart by tabs."""
+    head, *lines = runs(root).output.splitlines()
+    assert head.split("\t")[0] == "name"
+    assert [line.split("\t")[0] for line in lines] == ["one", "two"]
+
+
+def test_tags_and_notes_are_kept_with_a_run(root: Path) -> None:
+    """GIVEN tags and a note WHEN they are given THEN lists choose by them, and an empty note is none."""
+    assert runs(root, "tag", "one", "nightly", "h100").exit_code == 0
+    assert runs(root, "note", "one", "after the update").exit_code == 0
+    assert listed(root, "--tag", "h100") == ["one"]
+    (run,) = json.loads(runs(root, "--json", "--tag", "nightly").output)
+    assert (run["tags"], run["note"]) == (["nightly", "h100"], "after the update")
+    runs(root, "note", "one", "")
+    assert json.loads(runs(root, "--json", "--tag", "nightly").output)[0]["note"] is None
+    assert "no run fits" in runs(root, "--tag", "other").output
+
+
+def test_nothing_is_removed_without_a_word(root: Path) -> None:
+    """GIVEN nobody to ask, THEN `rm` refuses without --yes, and with it removes what is named alone."""
+    refused = runs(root, "rm", "one")
+    assert refused.exit_code == 2
+    assert "--yes" in refused.output
+    assert runs(root, "rm", "one", "missing", "--yes").exit_code == 1  # all are looked for first
+    assert listed(root) == ["one", "two"]
+    assert runs(root, "rm", "one", "--yes").exit_code == 0
+    assert listed(root) == ["two"]
+
+
+def test_an_archive_says_how_to_come_back(root: Path) -> None:
+    """GIVEN a run WHEN it is archived THEN a file holds it, the list does not, and the way back is printed."""
+    done = runs(root, "archive", "two")
+    assert (root / "archive" / "two.tar.gz").is_file()
+    assert f"tar xzf {root / 'archive' / 'two.tar.gz'} -C {root}" in done.output
+    assert listed(root) == ["one"]
