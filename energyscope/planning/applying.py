@@ -84,7 +84,7 @@ def _read(path: Path) -> dict[str, Any]:
     file = path / PLAN_JSON if path.is_dir() else path
     try:
         document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{file} cannot be read as a plan: {error}") from error
     if not isinstance(document, dict) or document.get("schema") is None:
         raise RunError(f"{file} holds no plan: name a {PLAN_JSON} of `energyscope plan`")

@@ -16,6 +16,7 @@ from energyscope import format as fmt
 from energyscope import reasons
 from energyscope.intervals import Interval, finite
 from energyscope.metering.grades import QUALITIES
+from energyscope.runs.files import inert
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -144,7 +145,7 @@ class Table:
         for row in self.rows:
             values = ((row.get(column.key), column.key in wide) for column in self.columns)
             cells = [cell for value, three in values for cell in _cells(value, wide=three)]
-            writer.writerow([clean(cell) if isinstance(cell, str) else cell for cell in cells])
+            writer.writerow([inert(clean(cell)) if isinstance(cell, str) else cell for cell in cells])
         return out.getvalue()
 
     def fitted(self, width: int) -> Table:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import math
+import operator
 import os
+import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +20,12 @@ from energyscope.errors import RunError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+MOST_BYTES = 2**29  # of a file of a run; the largest of a long run have a tenth of that
+MOST_UNPACKED = 2**31
+# A spreadsheet would compute such a cell; numbers and texts such as "+1.5 % ± 0.7" are none.
+FORMULA = re.compile(r"\s*(?:[=@]|[+-].*[(|!=])", re.DOTALL)
 
 
 @contextlib.contextmanager
@@ -49,12 +59,64 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise
 
 
+def own_file(path: Path) -> bool:
+    """Return whether there is a file of a run. A directory may come from anybody: it holds its files itself.
+
+    Raises:
+        RunError: it is a link out of its directory, or larger than any file of a run.
+
+    """
+    if not path.is_file():
+        return False
+    if path.is_symlink() and path.resolve().parent != path.parent.resolve():
+        raise RunError(f"{path} is a link out of its directory: put the file itself there")
+    if path.stat().st_size > MOST_BYTES:
+        raise RunError(f"{path} has over {MOST_BYTES >> 20} MiB, which no file of a run has: it is not read")
+    return True
+
+
+def unpacked(path: Path) -> bytes:
+    """Return what a compressed file of a run holds.
+
+    Raises:
+        RunError: it is damaged, or holds more than any file of a run.
+
+    """
+    try:
+        with gzip.open(path) as file:
+            content = file.read(MOST_UNPACKED + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise RunError(f"{path} cannot be read ({error}): restore it") from error
+    if len(content) > MOST_UNPACKED:
+        raise RunError(f"{path} holds over {MOST_UNPACKED >> 20} MiB, which no file of a run does: it is not read")
+    return content
+
+
+def inert(cell: Any) -> Any:
+    """Return a cell that no spreadsheet computes: a text like a formula gets an apostrophe before it."""
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
+
+
+def _as_written(cell: Any) -> Any:
+    return cell[1:] if isinstance(cell, str) and cell[:1] == "'" and FORMULA.match(cell[1:]) else cell
+
+
+def _with_cells(frame: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
+    """Return a table with its texts changed; columns in which nothing changes stay as they are."""
+    texts = frame.select_dtypes(include=["object", "string"])
+    changed = {str(name): list(map(change, texts[name])) for name in texts}
+    return frame.assign(**{
+        name: cells for name, cells in changed.items() if any(map(operator.is_not, cells, texts[name]))
+    })  # fmt: skip
+
+
 def csv_text(frame: pd.DataFrame) -> str:
-    """Return a table as CSV; a cell that holds any character that could end a row is quoted.
+    """Return a table as CSV; a cell that holds any character that could end a row is quoted, and none computes.
 
     Python's csv quotes a line feed, but a carriage return only where its rows end with one too, though every
     reader ends a row there: such a table has the line ends of RFC 4180.
     """
+    frame = _with_cells(frame, inert)
     text = frame.to_csv(index=False)
     return frame.to_csv(index=False, lineterminator="\r\n") if "\r" in text else text
 
@@ -66,11 +128,11 @@ def read_json(path: Path) -> dict[str, Any] | None:
         RunError: it cannot be read, or is something else.
 
     """
-    if not path.is_file():
+    if not own_file(path):
         return None
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path} cannot be read ({error}): restore it or measure again") from error
     if not isinstance(document, dict):
         raise RunError(f"{path} is not a JSON object: restore it or measure again")
@@ -84,7 +146,7 @@ def read_table(path: Path, required: Iterable[str]) -> pd.DataFrame | None:
         RunError: it cannot be read, or lacks a column.
 
     """
-    if not path.is_file():
+    if not own_file(path):
         return None
     import pandas as pd
 
@@ -95,6 +157,7 @@ def read_table(path: Path, required: Iterable[str]) -> pd.DataFrame | None:
     missing = [column for column in required if column not in frame]
     if missing:
         raise RunError(f"{path} lacks the columns {', '.join(missing)}: restore it or measure again")
+    frame = _with_cells(frame, _as_written)
     for column in ("parent", "reasons"):
         if column in frame:
             frame[column] = frame[column].astype(object).where(frame[column].notna(), None)

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 from energyscope.errors import RunError
 from energyscope.intervals import finite
+from energyscope.runs.files import own_file
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, RunStore
 
@@ -120,8 +121,9 @@ def load_laws(path: Path) -> dict[str, Any]:
     """
     file = path / LAWS_JSON
     try:
+        own_file(file)
         document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{file} cannot be read: give the directory of an `energyscope sweep` or `laws`") from error
     if not isinstance(document, dict) or not isinstance(document.get("schema"), int):
         raise RunError(f"{file} states no schema version: it was not written by energyscope")

@@ -10,7 +10,6 @@ import difflib
 import gzip
 import json
 import os
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from datetime import UTC, datetime
@@ -19,7 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError, UsageError
 from energyscope.runs import schema
-from energyscope.runs.files import csv_text, json_ready, naming, read_json, read_table, write_bytes, write_text
+from energyscope.runs.files import (
+    csv_text,
+    json_ready,
+    naming,
+    own_file,
+    read_json,
+    read_table,
+    unpacked,
+    write_bytes,
+    write_text,
+)
 from energyscope.runs.locks import is_being_written
 from energyscope.runs.windows import COLUMNS, windows_of
 
@@ -102,7 +111,7 @@ class RunStore:
         """Make the journal one that more can be written to: not compressed, without a line that was cut."""
         file, finished = self.path / schema.JOURNAL_FILE, self.path / schema.FINISHED_JOURNAL_FILE
         if finished.is_file():  # whole, whatever a crash left of the other
-            file.write_bytes(gzip.decompress(finished.read_bytes()))
+            file.write_bytes(unpacked(finished))
             finished.unlink()
         whole = file.read_bytes() if file.is_file() else b""
         with file.open("ab") as journal:
@@ -344,18 +353,15 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 
     """
     file, finished = path / schema.JOURNAL_FILE, path / schema.FINISHED_JOURNAL_FILE
-    if finished.is_file():  # written at once, so it is whole
-        try:
-            text = gzip.decompress(finished.read_bytes()).decode()
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise RunError(f"{finished} cannot be read ({error}): restore it") from error
-    elif file.is_file():
-        try:
+    try:
+        if own_file(finished):  # written at once, so it is whole
+            text = unpacked(finished).decode()
+        elif own_file(file):
             text = file.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise RunError(f"{file} cannot be read ({error}): restore it, or measure again") from error
-    else:
-        return []
+        else:
+            return []
+    except UnicodeDecodeError as error:
+        raise RunError(f"{file} cannot be read ({error}): restore it, or measure again") from error
     entries = []
     for line in text.splitlines():
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from energyscope.errors import RunError
-from energyscope.runs.files import write_text
+from energyscope.runs.files import own_file, write_text
 from energyscope.runs.locks import is_locked
 from energyscope.runs.schema import SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, Run, load_run
@@ -188,8 +188,9 @@ def load_sweep(path: Path) -> Sweep:
     """
     file = path / SWEEP_FILE
     try:
+        own_file(file)
         document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{file} cannot be read: give the directory of an `energyscope sweep`") from error
     if not isinstance(document, dict) or not isinstance(document.get("cells"), list):
         raise RunError(f"{file} holds no cells: measure the sweep again")

@@ -44,7 +44,9 @@ function csvToJson(text) {
   return JSON.stringify(records, null, 1) + "\n";
 }
 
-function quoted(text) {
+// A spreadsheet computes a cell that begins like a formula: such a text gets an apostrophe before it.
+function quoted(cell) {
+  const text = /^\s*(?:[=@]|[+-].*[(|!=])/s.test(cell) ? `'${cell}` : cell;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

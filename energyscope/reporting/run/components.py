@@ -15,6 +15,7 @@ from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Row, Table
 from energyscope.runs import schema
+from energyscope.runs.files import own_file
 from energyscope.runs.tree import Node
 
 _MOST_BYTES = 1_000_000  # in the page, of all files together
@@ -179,7 +180,7 @@ def downloads(folder: Path) -> list[Download]:
     """Return the files of a run's directory that its page carries, the ones it needs most first."""
     room, files = _MOST_BYTES, []
     for name, title in _FILES:
-        if (folder / name).is_file():
+        if own_file(folder / name):
             packed = base64.b64encode(zlib.compress((folder / name).read_bytes(), 9)).decode("ascii")
             fits = len(packed) <= room
             room -= len(packed) if fits else 0

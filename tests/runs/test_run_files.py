@@ -1,0 +1,89 @@
+"""The files of a run: those of a stranger's directory are read with care, and what is written computes nothing."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from run_builder import Shape, build_run
+
+from energyscope.errors import RunError
+from energyscope.runs import files, schema
+from energyscope.runs.files import csv_text, inert, read_json, read_table, write_text
+from energyscope.runs.laws import load_laws
+from energyscope.runs.store import load_run, read_journal
+from energyscope.runs.sweeps import load_sweep
+
+FORMULAS = [
+    "=1+1",
+    "@SUM(A1)",
+    "+cmd|' /C calc'!A0",
+    "-2+3+cmd|' /C calc'!A0",
+    "\t=1",
+    "\r=1",
+    '=HYPERLINK("a","b")',
+]
+TEXTS = ["layer.0", "-", "+1.5 % ± 0.7", "-3.2", "a=b", "'quoted'", "\rlayer", ""]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_text_like_a_formula_is_written_with_an_apostrophe_and_read_without(tmp_path: Path, text: str) -> None:
+    """GIVEN a name that a spreadsheet would compute, THEN it computes nothing there, and it is the same here."""
+    file = tmp_path / "table.csv"
+    write_text(file, csv_text(pd.DataFrame({"name": [text, "plain"], "value": [-1.5, 2.0]})))
+    cells = pd.read_csv(file)["name"]
+    assert cells[0] == f"'{text}"
+    table = read_table(file, ["name"])
+    assert table is not None
+    assert list(table["name"]) == [text, "plain"]
+    assert list(table["value"]) == [-1.5, 2.0]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_other_texts_are_written_as_they_are(text: str) -> None:
+    """GIVEN a text that computes nothing, THEN it gets no apostrophe."""
+    assert inert(text) == text
+
+
+@pytest.mark.parametrize("name", [schema.RUN_FILE, schema.ENERGY_FILE, schema.TRACE_FILE, schema.PLAN_JSON])
+def test_a_link_out_of_a_run_is_not_followed(tmp_path: Path, name: str) -> None:
+    """GIVEN a run in which a file is a link to somewhere else, THEN what is there is not read as the run's."""
+    run = build_run(tmp_path / "run", Shape(impact=False)).path
+    secret = tmp_path / "secret"
+    secret.write_text((run / name).read_text() if (run / name).exists() else "{}")
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(secret)
+    with pytest.raises(RunError, match=f"{name} is a link out of its directory"):
+        load_run(run)
+
+
+def test_a_link_within_a_directory_is_followed(tmp_path: Path) -> None:
+    """GIVEN a link to a file beside it, THEN it is that file."""
+    (tmp_path / "a.json").write_text('{"a": 1}')
+    (tmp_path / "b.json").symlink_to("a.json")
+    assert read_json(tmp_path / "b.json") == {"a": 1}
+
+
+def test_a_file_too_large_for_a_run_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN files beyond any that a run has, as they are or unpacked, THEN a line says so before they are read."""
+    run = build_run(tmp_path / "run", Shape(impact=False)).path
+    (run / schema.FINISHED_JOURNAL_FILE).write_bytes(gzip.compress(b" " * 10_000))
+    monkeypatch.setattr(files, "MOST_UNPACKED", 5_000)
+    with pytest.raises(RunError, match="which no file of a run does"):
+        read_journal(run)
+    monkeypatch.setattr(files, "MOST_BYTES", 100)
+    with pytest.raises(RunError, match="which no file of a run has"):
+        load_run(run)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000], ids=["lists", "objects"])
+def test_json_that_is_nested_too_deeply_is_one_clear_error(tmp_path: Path, content: str) -> None:
+    """GIVEN brackets without end, THEN it is said that the file cannot be read."""
+    for name, read in (("run.json", load_run), (schema.SWEEP_FILE, load_sweep), (schema.LAWS_JSON, load_laws)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_text(content)
+        with pytest.raises(RunError, match="cannot be read"):
+            read(folder)
