@@ -40,8 +40,23 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file of text at once."""
-    write_bytes(path, text.encode())
+    """Replace a file of text at once, with the home folder in it as ``~``."""
+    write_bytes(path, without_home(text).encode())
+
+
+def without_home(text: str) -> str:
+    """Return a text, JSON too, with the user's home folder as ``~``: its path names the user, and runs travel."""
+    home = os.path.expanduser("~")  # noqa: PTH111  Path.home() fails where there is none
+    if len(Path(home).parts) < 2:  # /, of a user without one
+        return text
+    for written in {home, json.dumps(home)[1:-1]}:
+        text = re.sub(rf"(?<![\w.~/-]){re.escape(written)}(?![\w.-])", "~", text)
+    return text
+
+
+def with_home(value: Any) -> Any:
+    """Return a path as it is here, of one that `without_home` has made; other values as they are."""
+    return os.path.expanduser(value) if isinstance(value, str) and value.startswith("~/") else value  # noqa: PTH111
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -26,6 +26,7 @@ from energyscope.runs.files import (
     read_json,
     read_table,
     unpacked,
+    without_home,
     write_bytes,
     write_text,
 )
@@ -100,7 +101,7 @@ class RunStore:
 
     def journal(self, entry: Mapping[str, Any]) -> None:
         """Append one finished measurement, on disk when this returns."""
-        line = json.dumps(json_ready(entry), allow_nan=False)
+        line = without_home(json.dumps(json_ready(entry), allow_nan=False))
         path = self.path / schema.JOURNAL_FILE
         with naming(path), path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")

@@ -7,6 +7,7 @@ more.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from typing import Any
 from energyscope.errors import RunError, UsageError
 from energyscope.reasons import reason
 from energyscope.runs import schema
+from energyscope.runs.files import json_ready, with_home, without_home
 from energyscope.runs.locks import BEING_MEASURED, is_being_written
 from energyscope.runs.method import FIELD, REVISION
 from energyscope.runs.store import RunStore, lacking_stages, read_document, read_journal
@@ -46,8 +48,10 @@ def settings_in(document: Mapping[str, Any]) -> RunSettings:
 
 
 def with_tuples(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as their fields hold them, of what JSON does."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+    """Return settings as their fields hold them, of what files of a run do."""
+    return {
+        name: tuple(value) if isinstance(value, list) else with_home(value) for name, value in document.items()
+    }
 
 
 def resumable(path: Path) -> tuple[RunSettings, list[str]]:
@@ -82,6 +86,7 @@ def take_up(store: RunStore, lacking: Sequence[str], sections: Mapping[str, Any]
     if list(lacking) != lacking_stages(store.path):
         raise RunError(f"{store.path} was gone on with by another process meanwhile")
     joules = any(stage.metered for stage in STAGES if stage.name in lacking)
+    sections = json.loads(without_home(json.dumps(json_ready(sections))))  # as they were written
     changed = list(changes(store.document, sections, joules=joules))
     if changed:
         raise UsageError(

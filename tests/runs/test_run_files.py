@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +12,7 @@ from run_builder import Shape, build_run
 
 from energyscope.errors import RunError
 from energyscope.runs import files, schema
-from energyscope.runs.files import csv_text, inert, read_json, read_table, write_text
+from energyscope.runs.files import csv_text, inert, read_json, read_table, with_home, without_home, write_text
 from energyscope.runs.laws import load_laws
 from energyscope.runs.store import load_run, read_journal
 from energyscope.runs.sweeps import load_sweep
@@ -87,3 +88,32 @@ def test_json_that_is_nested_too_deeply_is_one_clear_error(tmp_path: Path, conte
         (folder / name).write_text(content)
         with pytest.raises(RunError, match="cannot be read"):
             read(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("/home/ann", "~"),
+        ('{"model": "/home/ann/models/a b", "n": 1}', '{"model": "~/models/a b", "n": 1}'),
+        ("energyscope run '/home/ann/m' --data=/home/ann/d", "energyscope run '~/m' --data=~/d"),
+        ("/home/anna/m /mnt/home/ann/m /home/ann.old", "/home/anna/m /mnt/home/ann/m /home/ann.old"),
+    ],
+)
+def test_the_home_folder_is_not_named(monkeypatch: pytest.MonkeyPatch, text: str, written: str) -> None:
+    """GIVEN paths in a home folder THEN they are written from there, and others that begin alike stay."""
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert without_home(text) == written
+    assert with_home("~/m") == "/home/ann/m"
+    assert with_home(("~/m",)) == ("~/m",)
+
+
+def test_a_user_without_a_home_folder_keeps_all_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN / as home folder, as in some containers, THEN paths are written whole."""
+    monkeypatch.setenv("HOME", "/")
+    assert without_home("/models/a") == "/models/a"
+
+
+def test_a_home_folder_in_other_letters_is_not_named_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a name that JSON escapes, THEN it is found there too."""
+    monkeypatch.setenv("HOME", "/home/zoë")
+    assert without_home(json.dumps({"path": "/home/zoë/m"})) == '{"path": "~/m"}'
