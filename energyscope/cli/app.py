@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info, get_group
 from typer.models import CommandInfo
 
-from energyscope.cli.errors import DEBUG, listen_for_termination
+from energyscope.cli.errors import DEBUG
 from energyscope.cli.options import PanelledCommand
 
 COMMANDS = {  # each is `command`, or with others `app`, in the module of its name, with _ for -
@@ -97,5 +97,4 @@ def main() -> None:
     if "--debug" in sys.argv[2:]:
         sys.argv.remove("--debug")
         DEBUG.on = True
-    listen_for_termination()
     app()

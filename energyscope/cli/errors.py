@@ -6,21 +6,16 @@ import errno
 import functools
 import os
 import re
-import signal
 import sys
 import textwrap
 import traceback
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import typer
 
+from energyscope.cli.interrupts import INTERRUPTED, TERMINATED, Terminated, raising_on_signals
 from energyscope.errors import EnergyscopeError
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: handled as Ctrl-C is, with its own exit code."""
 
 
 class _Debug:
@@ -37,8 +32,6 @@ REMEDIES = {  # of errors of the system that no stage knows better
     errno.EACCES: CHECK_PERMISSIONS,
     errno.EPERM: CHECK_PERMISSIONS,
 }
-INTERRUPTED = 130
-TERMINATED = 143
 
 
 def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,15 +44,15 @@ def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
-            return command(*args, **kwargs)
+            with raising_on_signals():
+                return command(*args, **kwargs)
         except EnergyscopeError as error:
             _say("; ".join([str(error), *getattr(error, "__notes__", ())]))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
-            terminated = isinstance(error, Terminated)
             kept = "; ".join(getattr(error, "__notes__", ()))  # what was stopped knows what it leaves
             _say(f"stopped: {kept}" if kept else "stopped")
-            raise typer.Exit(TERMINATED if terminated else INTERRUPTED) from error
+            raise typer.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from error
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except BrokenPipeError:
@@ -111,12 +104,3 @@ def _folded(line: str, columns: int | None) -> str:
     whole = re.sub(r"`[^`]*`", lambda command: command[0].replace(" ", "\0"), line)
     folded = textwrap.fill(whole, columns, break_long_words=False, break_on_hyphens=False)
     return folded.replace("\0", " ")
-
-
-def listen_for_termination() -> None:
-    """Turn SIGTERM into an exception, so that what was finished is kept."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise Terminated
-
-    signal.signal(signal.SIGTERM, stop)

@@ -14,7 +14,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from energyscope.cli.errors import Terminated, report_errors
+from energyscope.cli.errors import report_errors
+from energyscope.cli.interrupts import Terminated
 
 
 def called(error):

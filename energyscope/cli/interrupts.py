@@ -1,0 +1,86 @@
+"""Ctrl-C and SIGTERM, from the first import to the last moment of the process. Nothing but the standard library.
+
+imports: exit at once | a command: an exception, which keeps what was finished | the end: exit at once
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+INTERRUPTED, TERMINATED = 130, 143
+CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+ONE_EVENT_S = 0.5  # `timeout`, for one, sends a signal to the process, and another one to its group
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: handled as Ctrl-C is, with its own exit code."""
+
+
+def exit_on_signals() -> None:
+    """Exit on a signal with its code and one line, where there is nothing to keep; at the very end, ignore it.
+
+    While Python ends, it has no handlers: a signal would end it without a word, though all was done.
+    """
+    _handle(_exit)
+    atexit.unregister(_ignore)
+    atexit.register(_ignore)
+
+
+@contextlib.contextmanager
+def raising_on_signals() -> Iterator[None]:
+    """Raise a KeyboardInterrupt (SIGTERM: `Terminated`) on the first signal, and exit at once on a second one.
+
+    What became of it is raised again as it was: an import that is broken off may fail in words of its own.
+    """
+    if threading.current_thread() is not threading.main_thread():  # only that one is told of signals
+        yield
+        return
+    stopping: list[KeyboardInterrupt] = []
+    first_s = 0.0
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        nonlocal first_s
+        if not stopping:
+            stopping.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
+            first_s = time.monotonic()
+            raise stopping[0]
+        if time.monotonic() - first_s > ONE_EVENT_S:
+            os._exit(CODES[signal.Signals(number)])
+
+    before = {number: signal.getsignal(number) for number in CODES}
+    _handle(stop)
+    try:
+        yield
+    except Exception as error:
+        if not stopping:
+            raise
+        raise stopping[0] from error
+    finally:
+        if not stopping:  # else another one may still come
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _exit(number: int, _frame: FrameType | None) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):
+        sys.stdout.flush()
+        sys.stderr.write("energyscope: stopped\n")
+        sys.stderr.flush()
+    os._exit(CODES[signal.Signals(number)])
+
+
+def _ignore() -> None:
+    _handle(signal.SIG_IGN)
+
+
+def _handle(handler: object) -> None:
+    for number in CODES:
+        signal.signal(number, handler)  # type: ignore[arg-type]

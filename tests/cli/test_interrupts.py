@@ -1,0 +1,119 @@
+"""Signals to stop: the right exit code and at most one line, from the first import to the last moment."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from energyscope.cli.interrupts import Terminated, raising_on_signals
+
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+EARLY = """
+import time
+from energyscope.cli.interrupts import exit_on_signals
+exit_on_signals()
+print("up", flush=True)
+time.sleep(60)
+"""
+WORKING = """
+import sys, time
+from energyscope.cli.interrupts import exit_on_signals, raising_on_signals
+exit_on_signals()
+try:
+    with raising_on_signals():
+        print("up", flush=True)
+        time.sleep(60)
+except KeyboardInterrupt as error:
+    print(type(error).__name__, flush=True)
+    time.sleep({saving})
+    sys.exit(7)
+"""
+ENDING = """
+import atexit, time
+from energyscope.cli.interrupts import exit_on_signals
+atexit.register(lambda: (print("up", flush=True), time.sleep(0.5)))  # runs after the one below: the last of all
+exit_on_signals()
+"""
+
+
+def started(code: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    return process
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_before_anything_is_done_a_signal_ends_it_in_one_line(number: signal.Signals) -> None:
+    """GIVEN imports that take their time WHEN a signal comes THEN its code, and one line."""
+    process = started(EARLY)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (CODES[number], "energyscope: stopped\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "Terminated")]
+)
+def test_in_a_command_a_signal_is_an_exception(number: signal.Signals, name: str) -> None:
+    """GIVEN a command WHEN a signal comes twice at once, as from `timeout`, THEN what stops it may save."""
+    process = started(WORKING.replace("{saving}", "0.1"))
+    process.send_signal(number)
+    process.send_signal(number)
+    printed, _ = process.communicate(timeout=30)
+    assert (process.returncode, printed) == (7, f"{name}\n")
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_second_signal_ends_it_at_once(number: signal.Signals) -> None:
+    """GIVEN a command that saves after a first signal WHEN another comes THEN it ends now, without a traceback."""
+    process = started(WORKING.replace("{saving}", "60"))
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "KeyboardInterrupt\n"
+    time.sleep(0.6)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == CODES[number]
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_when_all_is_done_a_signal_changes_nothing(number: signal.Signals) -> None:
+    """GIVEN a process at its very end WHEN a signal comes THEN its exit code says that all was done."""
+    process = started(ENDING)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_an_error_that_a_signal_became_is_the_signal() -> None:
+    """GIVEN an import that fails in its own words as it is broken off THEN what comes out is the interrupt."""
+    before = {number: signal.getsignal(number) for number in CODES}
+
+    def broken_off() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt as error:
+            raise ImportError("could not import") from error
+
+    try:
+        with pytest.raises(Terminated), raising_on_signals():
+            broken_off()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    """GIVEN no signal THEN an error passes, and the handlers are those of before."""
+    before = [signal.getsignal(number) for number in CODES]
+    with pytest.raises(ImportError), raising_on_signals():
+        raise ImportError("could not import")
+    assert [signal.getsignal(number) for number in CODES] == before
