@@ -76,7 +76,11 @@ def _read(root: Path) -> dict[str, Any]:
     try:
         index = json.loads((root / INDEX_FILE).read_text(encoding="utf-8"))
         if index["version"] == _version():
-            return {name: kept for name, kept in index["runs"].items() if isinstance(kept["entry"], dict)}
+            return {
+                name: kept
+                for name, kept in index["runs"].items()
+                if isinstance(kept["entry"], dict) and isinstance(kept["stamp"], list)
+            }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     return {}

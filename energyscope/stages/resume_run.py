@@ -86,8 +86,7 @@ def take_up(store: RunStore, lacking: Sequence[str], sections: Mapping[str, Any]
     if list(lacking) != lacking_stages(store.path):
         raise RunError(f"{store.path} was gone on with by another process meanwhile")
     joules = any(stage.metered for stage in STAGES if stage.name in lacking)
-    sections = json.loads(without_home(json.dumps(json_ready(sections))))  # as they were written
-    changed = list(changes(store.document, sections, joules=joules))
+    changed = list(changes(_as_written(store.document), _as_written(sections), joules=joules))
     if changed:
         raise UsageError(
             f"{store.path.name} was begun with another {' and '.join(changed)}: go on as it began, or use "
@@ -99,6 +98,11 @@ def take_up(store: RunStore, lacking: Sequence[str], sections: Mapping[str, Any]
     at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     warnings = [*store.document.get("warnings", ()), reason("run-resumed", at=at, stages=list(lacking))]
     store.update(warnings=warnings, resumed=[*store.document.get("resumed", ()), {"at": at, "command": command}])
+
+
+def _as_written(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Return sections as run.json holds them; older ones had the home folder whole."""
+    return dict(json.loads(without_home(json.dumps(json_ready(sections)))))
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any], *, joules: bool) -> Iterator[str]:
