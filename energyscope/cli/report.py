@@ -117,6 +117,7 @@ def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
 
     None, and nothing written, where that process ended meanwhile, or wrote a page itself, which is more complete.
     """
+    from energyscope.runs.files import write_bytes
     from energyscope.runs.locks import is_being_written
     from energyscope.runs.schema import REPORT_FILE
     from energyscope.runs.store import RunStore
@@ -142,9 +143,7 @@ def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
         page = _rendered(store, recovered, drawn=drawn)
         if not _may_be_written(path) or _version(path / REPORT_FILE) != before:
             return None
-        file = path / f".{REPORT_FILE}.so-far"
-        shutil.copyfile(page.path, file)
-        file.replace(path / REPORT_FILE)
+        write_bytes(path / REPORT_FILE, Path(page.path).read_bytes())
     return replace(page, path=str(path / REPORT_FILE), state=state if going else page.state)
 
 
@@ -154,7 +153,7 @@ def _copied(path: Path, place: Path) -> Path:
 
     try:
         return shutil.copytree(
-            path, place / path.name, ignore=shutil.ignore_patterns(REPORT_FILE, "figures", ".*")
+            path, place / path.name, symlinks=True, ignore=shutil.ignore_patterns(REPORT_FILE, "figures", ".*")
         )
     except shutil.Error as error:
         raise RunError(f"{path} cannot be read: {error.args[0][0][2]}") from error

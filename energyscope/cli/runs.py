@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from energyscope.cli.errors import report_errors
-from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
+from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root, is_given
 from energyscope.errors import RunError, UsageError
+from energyscope.runs.store import ARCHIVE
 
 if TYPE_CHECKING:
     from energyscope.runs.index import Indexed
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode=None, add_completion=False)
-ARCHIVE = "archive"  # the folder for archives below the root
 Names = Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs, sweeps or laws.")]
 Name = Annotated[str, typer.Argument(metavar="RUN", help="A run.")]
 
@@ -43,11 +44,18 @@ def command(
 ) -> None:
     """List runs, then sweeps and laws, oldest first; tag, remove or archive them."""
     if context.invoked_subcommand is not None:
+        for name in ("model", "device", "since", "before", "tag", "last", "as_json"):
+            if is_given(context, name):
+                option = "--json" if name == "as_json" else f"--{name}"
+                raise UsageError(
+                    f"{option} is of the list: `energyscope runs {context.invoked_subcommand}` has none"
+                )
         context.default_map = {context.invoked_subcommand: {"root": str(root)}}
         return
     from energyscope.reporting.listing import Filters, list_of_runs, summaries
     from energyscope.reporting.terminal_text import printable
 
+    since, before = _date("--since", since), _date("--before", before)
     chosen = list_of_runs(root, Filters(model, device, since, before, tag))
     for flaw in (run.flaw for run in chosen if run.flaw):
         typer.echo(f"energyscope: {printable(flaw)}", err=True)
@@ -57,6 +65,14 @@ def command(
         typer.echo(f"[{lines}]")
         return
     _print(runs, root, last, {run.path.name for run in chosen}, filtered=any((model, device, since, before, tag)))
+
+
+def _date(option: str, text: str | None) -> str | None:
+    """Return a date, or a date and time, as run.json has them."""
+    try:
+        return None if text is None else datetime.fromisoformat(text).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r} is no date: write it as 2026-11-28") from error
 
 
 def _print(runs: list[Indexed], root: Path, last: int, names: set[str], *, filtered: bool) -> None:
@@ -128,16 +144,17 @@ def remove_runs(
     root: Root = DEFAULT_ROOT,
 ) -> None:
     """Remove runs, sweeps or laws."""
-    from energyscope.runs.archive import find_measured, remove
+    from energyscope.reporting.terminal_text import printable
+    from energyscope.runs.archive import held, remove
 
-    paths = [find_measured(run, root) for run in runs]
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("nobody can be asked here: add --yes to remove them")
-        typer.confirm(f"Remove {', '.join(map(str, paths))}?", abort=True)
-    for path in paths:
-        remove(path)
-        typer.echo(f"removed {path}")
+    with held(runs, root) as paths:
+        if not yes:
+            if not sys.stdin.isatty():
+                raise UsageError("nobody can be asked here: add --yes to remove them")
+            typer.confirm(printable(f"Remove {', '.join(map(str, paths))}?"), abort=True)
+        for path in paths:
+            remove(path)
+            typer.echo(f"removed {printable(path)}")
 
 
 @app.command("archive")
@@ -150,11 +167,18 @@ def archive_runs(
     root: Root = DEFAULT_ROOT,
 ) -> None:
     """Pack runs, sweeps or laws into one file each, and remove their directories."""
-    from energyscope.runs.archive import archive, find_measured
+    from energyscope.reporting.terminal_text import printable
+    from energyscope.runs.archive import held, pack, remove
 
-    for path in [find_measured(run, root) for run in runs]:
-        try:
-            file = archive(path, to or root / ARCHIVE)
-        except OSError as error:
-            raise RunError(f"{path} cannot be packed ({error}): it is as it was") from error
-        typer.echo(f"{file}; back with `tar xzf {shlex.quote(str(file))} -C {shlex.quote(str(path.parent))}`")
+    with held(runs, root) as paths:
+        for path in paths:
+            try:
+                file = pack(path, to or root / ARCHIVE)
+            except OSError as error:
+                raise RunError(f"{path} cannot be packed ({error}): it is as it was") from error
+            try:
+                remove(path)
+            except OSError as error:
+                raise RunError(f"{file} holds {path}, which cannot be removed ({error})") from error
+            back = f"tar xzf {shlex.quote(str(file))} -C {shlex.quote(str(path.parent))}"
+            typer.echo(printable(f"{file}; back with `{back}`"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from energyscope.loading.linears import is_linear
 from energyscope.loading.options import NATIVE
 from energyscope.planning.document import SCHEMA
 from energyscope.planning.layers import exchange, layer_in
+from energyscope.runs.files import read_json
 from energyscope.runs.schema import PLAN_JSON
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -82,11 +82,10 @@ def named_plan(
 
 def _read(path: Path) -> dict[str, Any]:
     file = path / PLAN_JSON if path.is_dir() else path
-    try:
-        document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunError(f"{file} cannot be read as a plan: {error}") from error
-    if not isinstance(document, dict) or document.get("schema") is None:
+    document = read_json(file)
+    if document is None:
+        raise RunError(f"{file} cannot be read as a plan: there is no such file")
+    if document.get("schema") is None:
         raise RunError(f"{file} holds no plan: name a {PLAN_JSON} of `energyscope plan`")
     if document["schema"] > SCHEMA:
         raise RunError(f"{file} was written by a newer energyscope: update it")

@@ -52,16 +52,31 @@ def _within(part: str | None, name: str | None) -> bool:
 
 def list_of_runs(root: Path, filters: Filters) -> list[Indexed]:
     """Return the runs below a directory that fit, oldest first, and those that cannot be read."""
-    return [run for run in indexed_runs(root, describe) if run.flaw or filters.fit(run.entry)]
+    return [run for run in indexed_runs(root, describe, _is_whole) if run.flaw or filters.fit(run.entry)]
+
+
+def _is_whole(entry: dict[str, Any]) -> bool:
+    """Tell whether an entry has what the list needs, of its type."""
+    kinds = {"created": str, "state": str, "how": str, "tags": list, "summary": dict}
+    return entry.keys() >= {*kinds, "energy", "meter", "model", "device", "note"} and all(
+        isinstance(entry[name], kind) for name, kind in kinds.items()
+    )
 
 
 def describe(path: Path) -> dict[str, Any]:
     """Return what the list says of a run, as plain data, with its summary.
 
     Raises:
-        RunError: it cannot be read.
+        RunError: it cannot be read, or holds something else than a run does.
 
     """
+    try:
+        return _described(path)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(f"{path} holds something else than a run does ({type(error).__name__}: {error})") from error
+
+
+def _described(path: Path) -> dict[str, Any]:
     # only of runs that have changed: these read tables
     from energyscope.reporting.run.report import Report
     from energyscope.runs.store import load_run
@@ -83,7 +98,7 @@ def describe(path: Path) -> dict[str, Any]:
         "how": ", ".join(str(word) for word in how if word),
         "created": str(run.document.get("created") or ""),
         "state": state(run.document),
-        "tags": [str(tag) for tag in run.document.get("tags") or ()],
+        "tags": [str(tag) for tag in tags] if isinstance(tags := run.document.get("tags"), list) else [],
         "note": run.document.get("note"),
         "summary": summary(run),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import html
 import json
 import math
 import operator
@@ -27,6 +28,10 @@ MOST_UNPACKED = 2**31
 # A spreadsheet would compute such a cell; numbers and texts such as "+1.5 % ± 0.7" are none.
 FORMULA = re.compile(r"\s*(?:[=@]|[+-].*[(|!=])", re.DOTALL)
 
+# A path begins at a letter of no name: after the \\n of JSON, file:// and -o it does as well.
+BEFORE_PATH = r"""(?:(?<![\w.~/-])|(?<=\\[ntr])|(?<=file://)|(?<=[\s"'=]-\w))"""
+AFTER_PATH = r"(?![\w-]|\.\w)"
+
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
@@ -45,12 +50,15 @@ def write_text(path: Path, text: str) -> None:
 
 
 def without_home(text: str) -> str:
-    """Return a text, JSON too, with the user's home folder as ``~``: its path names the user, and runs travel."""
+    """Return a text, JSON and HTML too, with the user's home folder as ``~``: its path names the user."""
     home = os.path.expanduser("~")  # noqa: PTH111  Path.home() fails where there is none
-    if len(Path(home).parts) < 2:  # /, of a user without one
-        return text
-    for written in {home, json.dumps(home)[1:-1]}:
-        text = re.sub(rf"(?<![\w.~/-]){re.escape(written)}(?![\w.-])", "~", text)
+    for folder in dict.fromkeys((home, os.path.realpath(home))):
+        if len(Path(folder).parts) < 2:  # /, of a user without one
+            continue
+        for written in {folder, json.dumps(folder)[1:-1], html.escape(folder)}:
+            if written in text:
+                text = re.sub(BEFORE_PATH + re.escape(written) + AFTER_PATH, "~", text)
+                text = re.sub(r"(?:\.\./)+" + re.escape(written.lstrip("/")) + AFTER_PATH, "~", text)
     return text
 
 

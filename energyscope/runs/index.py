@@ -1,7 +1,8 @@
 """The index of a directory of runs: what lists say of each, read again only where a run has changed.
 
-A run's ``run.json`` is replaced after every stage, so its time and size tell whether an entry still holds. An
-index that is missing, damaged or of another version is made anew; one that cannot be written is done without.
+A run's ``run.json`` is replaced after every stage, so its times and size, and those of the energy table, tell
+whether an entry still holds. An index that is missing, damaged, somebody else's or of another version is made
+anew; one that cannot be written is done without.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from energyscope.errors import RunError
 from energyscope.runs import schema
-from energyscope.runs.files import write_text
+from energyscope.runs.files import own_file, write_text
 
 INDEX_FILE = ".energyscope-index.json"
 REVISION = 1  # of what entries hold
@@ -33,13 +34,15 @@ class Indexed:
     flaw: str | None = None
 
 
-def indexed_runs(root: Path, describe: Callable[[Path], Entry]) -> list[Indexed]:
+def indexed_runs(
+    root: Path, describe: Callable[[Path], Entry], whole: Callable[[Entry], bool] = bool
+) -> list[Indexed]:
     """Return the runs below a directory, oldest first, each with what ``describe`` says of it (plain data).
 
     ``describe`` is called where the index does not know a run as it is, and raises a RunError where the run cannot
-    be read; that is not kept.
+    be read; that is not kept. An entry that is not ``whole`` counts for nothing.
     """
-    known, found, fresh = _read(root), [], {}
+    known, found, fresh = _read(root, whole), [], {}
     for name, stamp in sorted(_stamps(root), key=lambda item: item[1]):
         path, kept = root / name, known.get(name)
         if kept is None or kept["stamp"] != stamp:
@@ -56,32 +59,41 @@ def indexed_runs(root: Path, describe: Callable[[Path], Entry]) -> list[Indexed]
 
 
 def _stamps(root: Path) -> Iterator[tuple[str, list[int]]]:
-    """Yield each run's name with the time (ns) and size of its run.json."""
+    """Yield each run's name with the time (ns), change (ns) and size of its run.json and of its energy table."""
     if not root.is_dir():
         return
     with os.scandir(root) as folders:
         for folder in folders:
-            try:
-                status = os.stat(os.path.join(folder.path, schema.RUN_FILE))  # noqa: PTH116, PTH118  thousands of them
-            except OSError:  # not a run, or removed meanwhile
-                continue
-            yield folder.name, [status.st_mtime_ns, status.st_size]
+            stamp = _stamp(f"{folder.path}/{schema.RUN_FILE}")
+            if stamp:  # else it is no run, or was removed meanwhile
+                yield folder.name, stamp + _stamp(f"{folder.path}/{schema.ENERGY_FILE}")
+
+
+def _stamp(file: str) -> list[int]:
+    try:
+        status = os.stat(file)  # noqa: PTH116  of thousands
+    except OSError:
+        return []
+    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size]
 
 
 def _version() -> list[Any]:
     return [REVISION, metadata.version("energyscope-llm")]
 
 
-def _read(root: Path) -> dict[str, Any]:
+def _read(root: Path, whole: Callable[[Entry], bool]) -> dict[str, Any]:
+    """Return the entries of an index that this user wrote."""
+    file = root / INDEX_FILE
     try:
-        index = json.loads((root / INDEX_FILE).read_text(encoding="utf-8"))
-        if index["version"] == _version():
-            return {
-                name: kept
-                for name, kept in index["runs"].items()
-                if isinstance(kept["entry"], dict) and isinstance(kept["stamp"], list)
-            }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        if own_file(file) and file.stat().st_uid == os.getuid():
+            index = json.loads(file.read_text(encoding="utf-8"))
+            if index["version"] == _version():
+                return {
+                    name: kept
+                    for name, kept in index["runs"].items()
+                    if isinstance(kept["stamp"], list) and isinstance(kept["entry"], dict) and whole(kept["entry"])
+                }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, RunError):
         pass
     return {}
 

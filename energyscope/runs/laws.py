@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 from energyscope.errors import RunError
 from energyscope.intervals import finite
-from energyscope.runs.files import own_file
+from energyscope.runs.files import own_file, with_home
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, RunStore
 
@@ -93,7 +93,7 @@ def laws_of_run(run: Path) -> list[LawsOfRun]:
 def is_of_run(entry: object, folder: Path, run: Path) -> bool:
     """Tell whether a source or a cell of the laws in ``folder`` is of the run in this resolved directory."""
     path = entry.get("path") if isinstance(entry, Mapping) else None
-    return isinstance(path, str) and bool(path) and Path(os.path.normpath(folder / path)) == run
+    return isinstance(path, str) and bool(path) and Path(os.path.normpath(folder / with_home(path))) == run
 
 
 def _with_laws(parent: Path) -> list[Path]:

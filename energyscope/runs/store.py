@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_ROOT = Path("runs")
+ARCHIVE = "archive"  # below a root, where `energyscope runs archive` puts its files
 LONGEST_NAME = 200  # bytes of a run's name: file systems take 255, and some files of a run are named after it
 ENDED = ("done", "skipped")  # states of a stage that is not begun again
 REPORT = "report"  # the stage that draws the page
@@ -76,6 +77,8 @@ class RunStore:
         """
         if not name or Path(name).name != name or name in {".", ".."} or not name.isprintable():
             raise UsageError(f"{name!r} is not a run name: use letters, digits, '.', '_' and '-', without '/'")
+        if name == ARCHIVE:
+            raise UsageError(f"{root / name} is for archives of runs: choose another --name")
         if len(name.encode()) > LONGEST_NAME:
             raise UsageError(f"a run name of {len(name)} letters is too long: choose a shorter --name")
         if (root / name).exists() and not (over_empty and _holds_nothing(root / name)):
@@ -112,7 +115,7 @@ class RunStore:
         """Make the journal one that more can be written to: not compressed, without a line that was cut."""
         file, finished = self.path / schema.JOURNAL_FILE, self.path / schema.FINISHED_JOURNAL_FILE
         if finished.is_file():  # whole, whatever a crash left of the other
-            file.write_bytes(unpacked(finished))
+            write_bytes(file, unpacked(finished))
             finished.unlink()
         whole = file.read_bytes() if file.is_file() else b""
         with file.open("ab") as journal:

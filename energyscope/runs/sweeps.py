@@ -75,7 +75,11 @@ class Sweep:
             RunError: a cell's directory cannot be read.
 
         """
-        return {cell.name: load_run(self.path / cell.name) for cell in self.cells if cell.state == "done"}
+        names = [cell.name for cell in self.cells if cell.state == "done"]
+        linked = next((name for name in names if (self.path / name).is_symlink()), None)
+        if linked is not None:
+            raise RunError(f"{self.path / linked} is a link: put the run itself there")
+        return {name: load_run(self.path / name) for name in names}
 
 
 def write_sweep(sweep: Sweep) -> None:
@@ -203,6 +207,8 @@ def load_sweep(path: Path) -> Sweep:
             SweepCell(**{name: value for name, value in cell.items() if name in known})
             for cell in document["cells"]
         ]
+        if bad := next((cell.name for cell in cells if Path(cell.name).name != cell.name), None):
+            raise RunError(f"{file}: {bad!r} is no name of a run: measure the sweep again")
         return Sweep(
             path=path,
             name=str(document["name"]),

@@ -62,6 +62,9 @@ def resumable(path: Path) -> tuple[RunSettings, list[str]]:
         UsageError: it is a cell of a sweep, or is split by torchrun, whose processes cannot go on.
 
     """
+    linked = next((file for file in path.iterdir() if file.is_symlink()), None)
+    if linked is not None:  # what is written would go to where it leads
+        raise RunError(f"{linked} is a link: put the file itself there")
     document, lacking = read_document(path), lacking_stages(path)
     settings = settings_in(document)
     if (path.parent / schema.SWEEP_FILE).is_file():

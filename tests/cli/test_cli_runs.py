@@ -51,10 +51,37 @@ def test_nothing_is_removed_without_a_word(root: Path) -> None:
     refused = runs(root, "rm", "one")
     assert refused.exit_code == 2
     assert "--yes" in refused.output
-    assert runs(root, "rm", "one", "missing", "--yes").exit_code == 1  # all are looked for first
+    assert runs(root, "rm", "one", "tw", "--yes").exit_code == 1  # names are whole, and all are looked for first
     assert listed(root) == ["one", "two"]
     assert runs(root, "rm", "one", "--yes").exit_code == 0
     assert listed(root) == ["two"]
+
+
+def test_options_of_the_list_are_none_of_other_commands(root: Path) -> None:
+    """GIVEN a filter before `rm` THEN it is refused, as it would choose nothing; the root may stand there."""
+    done = CliRunner().invoke(app, ["runs", "--tag", "old", "rm", "one", "--yes", "--root", str(root)])
+    assert done.exit_code == 2
+    assert "--tag" in done.output
+    assert CliRunner().invoke(app, ["runs", "rm", "one", "--yes", "--root", str(root)]).exit_code == 0
+    assert listed(root) == ["two"]
+
+
+@pytest.mark.parametrize("date", ["2026-1-5", "yesterday", ""])
+def test_a_date_is_one(root: Path, date: str) -> None:
+    """GIVEN something else than a date THEN a line says how one is written."""
+    done = runs(root, "--since", date)
+    assert done.exit_code == 2
+    assert "2026-11-28" in done.output
+
+
+def test_a_run_that_holds_something_else_does_not_end_the_list(root: Path) -> None:
+    """GIVEN a run.json with other types THEN it is named, and the others are listed."""
+    file = root / "one" / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "stages": []}))
+    done = runs(root)
+    assert done.exit_code == 0
+    assert "holds something else than a run does" in done.output
+    assert "two\t" in done.output
 
 
 def test_an_archive_says_how_to_come_back(root: Path) -> None:

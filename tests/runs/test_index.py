@@ -1,4 +1,4 @@
-"""The index of runs: what has not changed is not read again, and no index can make a list wrong."""
+"""The index of runs: what has not changed is not read again, and an index that is damaged counts for nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_only_what_has_changed_is_read_again(root: Path) -> None:
     assert describe.read[3:] == ["a", "d"]
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"version": 1}', "\x00\xff", '{"runs": {"a": 3}}'])
+@pytest.mark.parametrize("content", ["", "[]", '{"version": 1}', "\x00\xff", '{"runs": {"a": 3}}', "[" * 100_000])
 def test_a_damaged_index_is_made_anew(root: Path, content: str) -> None:
     """GIVEN an index that is no index, THEN the list is as without one, and the next finds a good one."""
     (root / INDEX_FILE).write_text(content)
@@ -95,3 +95,20 @@ def test_a_root_that_cannot_be_written_is_listed_all_the_same(root: Path) -> Non
     describe = Describing()
     assert texts(root, describe) == texts(root, describe) == ["b first", "a first", "c first"]
     assert len(describe.read) == 6
+
+
+def test_entries_that_lack_something_count_for_nothing(root: Path) -> None:
+    """GIVEN an index whose entries are not whole THEN those runs are read again."""
+    texts(root, Describing())
+    describe = Describing()
+    indexed_runs(root, describe, lambda entry: entry["text"] != "a first")
+    assert describe.read == ["a"]
+
+
+def test_a_changed_table_is_noticed(root: Path) -> None:
+    """GIVEN an energy table that is restored or edited, and run.json as it was THEN the run is read again."""
+    texts(root, Describing())
+    (root / "c" / schema.ENERGY_FILE).write_text("component")
+    describe = Describing()
+    texts(root, describe)
+    assert describe.read == ["c"]

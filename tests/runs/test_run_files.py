@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import pytest
 from run_builder import Shape, build_run
 
 from energyscope.errors import RunError
-from energyscope.runs import files, schema
+from energyscope.runs import files, schema, sweeps
 from energyscope.runs.files import csv_text, inert, read_json, read_table, with_home, without_home, write_text
 from energyscope.runs.laws import load_laws
-from energyscope.runs.store import load_run, read_journal
+from energyscope.runs.store import RunStore, load_run, read_journal
 from energyscope.runs.sweeps import load_sweep
+from energyscope.stages.resume_run import resumable
 
 FORMULAS = [
     "=1+1",
@@ -96,6 +98,10 @@ def test_json_that_is_nested_too_deeply_is_one_clear_error(tmp_path: Path, conte
         ("/home/ann", "~"),
         ('{"model": "/home/ann/models/a b", "n": 1}', '{"model": "~/models/a b", "n": 1}'),
         ("energyscope run '/home/ann/m' --data=/home/ann/d", "energyscope run '~/m' --data=~/d"),
+        (json.dumps("failed:\n/home/ann/m\t/home/ann"), json.dumps("failed:\n~/m\t~")),
+        ("file:///home/ann/m -d/home/ann/d", "file://~/m -d~/d"),
+        ("It is in /home/ann.", "It is in ~."),
+        ("../../home/ann/runs/one", "~/runs/one"),
         ("/home/anna/m /mnt/home/ann/m /home/ann.old", "/home/anna/m /mnt/home/ann/m /home/ann.old"),
     ],
 )
@@ -117,3 +123,42 @@ def test_a_home_folder_in_other_letters_is_not_named_in_json(monkeypatch: pytest
     """GIVEN a name that JSON escapes, THEN it is found there too."""
     monkeypatch.setenv("HOME", "/home/zoë")
     assert without_home(json.dumps({"path": "/home/zoë/m"})) == '{"path": "~/m"}'
+
+
+def test_a_home_folder_behind_a_link_or_escaped_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a home folder that is a link, or whose name HTML escapes, THEN neither form of it is written."""
+    real = tmp_path / "o'neil"
+    real.mkdir()
+    (tmp_path / "link").symlink_to(real)
+    monkeypatch.setenv("HOME", str(tmp_path / "link"))
+    assert without_home(f"{real}/m and {tmp_path}/link/m") == "~/m and ~/m"
+    assert without_home(f"<p>{html.escape(str(real))}/m</p>") == "<p>~/m</p>"
+
+
+def test_nothing_is_written_through_a_link_in_a_run(tmp_path: Path) -> None:
+    """GIVEN a stranger's run whose journal is a link WHEN it is resumed THEN not a byte is written there."""
+    run = build_run(tmp_path / "run", Shape(impact=False)).path
+    target = tmp_path / "mine"
+    target.write_text("mine")
+    (run / schema.JOURNAL_FILE).unlink(missing_ok=True)
+    (run / schema.JOURNAL_FILE).symlink_to(target)
+    with pytest.raises(RunError, match=r"journal\.jsonl is a link"):
+        resumable(run)
+    (run / schema.JOURNAL_FILE).unlink()
+    (run / schema.FINISHED_JOURNAL_FILE).write_bytes(gzip.compress(b"{}\n"))
+    (run / schema.JOURNAL_FILE).symlink_to(target)
+    store = RunStore(run)
+    store.mend_journal()
+    assert target.read_text() == "mine"
+
+
+@pytest.mark.parametrize("change", [{"precision": "../x"}, {"tokens": "1/../../x"}])
+def test_a_cell_leads_nowhere_else(tmp_path: Path, change: dict[str, str]) -> None:
+    """GIVEN a stranger's sweep with a cell whose name is a path THEN it is refused."""
+    cell = {"precision": "fp32", "batch_size": 1, "tokens": 8, "phase": "prefill", "state": "done", **change}
+    sweep = {"schema": 1, "name": "a", "model": "a", "created": "a", "cells": [cell]}
+    (tmp_path / schema.SWEEP_FILE).write_text(json.dumps({**sweep, "schema": sweeps.SCHEMA_VERSION}))
+    with pytest.raises(RunError, match="is no name of a run"):
+        load_sweep(tmp_path)

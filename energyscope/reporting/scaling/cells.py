@@ -11,6 +11,7 @@ from energyscope.reporting.run.report import execution_name
 from energyscope.reporting.scaling.laws import LAWS, Entry, Laws, fitted
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
+from energyscope.runs.files import with_home
 from energyscope.runs.schema import REPORT_FILE
 
 
@@ -65,7 +66,7 @@ def _link(source: Entry, folder: Path) -> str | None:
     A directory that was moved with its cells is found by the cells' names.
     """
     for path in filter(None, (source.get("path"), source.get("run"))):
-        place = folder / str(path)
+        place = folder / with_home(str(path))
         try:
             if not place.is_dir() or place.resolve() == folder.resolve():
                 continue
