@@ -86,13 +86,17 @@ def own_file(path: Path) -> bool:
     """Return whether there is a file of a run. A directory may come from anybody: it holds its files itself.
 
     Raises:
-        RunError: it is a link out of its directory, or larger than any file of a run.
+        RunError: it is a link out of its directory or to nothing, or larger than any file of a run.
 
     """
+    if path.is_symlink():
+        target = Path(os.path.realpath(path))  # of a loop, itself
+        if target.parent != path.parent.resolve() or not target.is_file():
+            raise RunError(
+                f"{path} is a link out of its directory or to nothing and cannot be read: put the file there"
+            )
     if not path.is_file():
         return False
-    if path.is_symlink() and path.resolve().parent != path.parent.resolve():
-        raise RunError(f"{path} is a link out of its directory: put the file itself there")
     if path.stat().st_size > MOST_BYTES:
         raise RunError(f"{path} has over {MOST_BYTES >> 20} MiB, which no file of a run has: it is not read")
     return True

@@ -62,6 +62,14 @@ def test_a_link_out_of_a_run_is_not_followed(tmp_path: Path, name: str) -> None:
         load_run(run)
 
 
+@pytest.mark.parametrize("target", ["run.json", "missing.json"], ids=["itself", "nothing"])
+def test_a_link_to_nothing_is_no_missing_file(tmp_path: Path, target: str) -> None:
+    """GIVEN a link to itself, or to no file THEN it is an error: something was there to be read."""
+    (tmp_path / "run.json").symlink_to(target)
+    with pytest.raises(RunError, match="cannot be read"):
+        read_json(tmp_path / "run.json")
+
+
 def test_a_link_within_a_directory_is_followed(tmp_path: Path) -> None:
     """GIVEN a link to a file beside it, THEN it is that file."""
     (tmp_path / "a.json").write_text('{"a": 1}')
