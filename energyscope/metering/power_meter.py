@@ -18,12 +18,13 @@ from typing import Any
 from energyscope.errors import MeterError
 from energyscope.metering.nvml.neighbours import Neighbours
 from energyscope.metering.nvml.sampler import REFRESH_S
-from energyscope.metering.process_meter import FIRST_TICKS_TIMEOUT_S, Record, WatchedMeter
+from energyscope.metering.process_meter import FIRST_TICKS_TIMEOUT_S, SILENT_S, Record, WatchedMeter
 from energyscope.reasons import Reason, reason
 
 INSTANT_S = 0.1  # a reading of the instant power stands for at most one refresh
 AVERAGE_S = 1.0  # measured: the averaged fields are moving averages over one second
 GAP_S = 1.0
+STUCK_S = 10.0  # of one and the same reading: the least load, and the noise of any sensor, change it sooner
 
 
 class PowerIntegral:
@@ -105,7 +106,10 @@ class PowerMeter(WatchedMeter):
         self.settle_s = self.averaging_s + step
         self.window_s = max(4.2 * step, self.averaging_s + 3 * step)
         self.gap_s = max(GAP_S, 5 * interval_s)
+        self.silent_s = max(SILENT_S, 5 * interval_s)
+        self.stuck_s = max(STUCK_S, 20 * interval_s)
         self._integral = PowerIntegral(self.averaging_s)
+        self._same_since_s = 0.0
 
     def prove(self) -> Reason:
         return reason("power-answers", field=self.field)  # it was asked for when this meter was made
@@ -117,12 +121,26 @@ class PowerMeter(WatchedMeter):
     def _completed(self, record: Record) -> Record:
         """Add the energy. Its time is exact by construction: the integral runs to that very moment.
 
-        A gap between readings is marked like a reset: the energy drawn in it is unknown.
+        A gap between readings is marked like a reset, and so is a reading that does not change: the energy drawn
+        meanwhile is unknown.
         """
         at_s = (record["before_s"] + record["after_s"]) / 2
         gap = bool(self.records) and at_s - self.records[-1]["after_s"] > self.gap_s
+        if not self.records or record["reading_w"] != self.records[-1]["reading_w"]:
+            self._same_since_s = at_s
+        stuck = at_s - self._same_since_s > self.stuck_s
         energy_mj = self._integral.add(at_s, record["reading_w"])
-        return {**record, "before_s": at_s, "after_s": at_s, "energy_mj": energy_mj, "reset": gap}
+        return {**record, "before_s": at_s, "after_s": at_s, "energy_mj": energy_mj, "reset": gap or stuck}
+
+    def _require_readings(self) -> None:
+        """Raise a MeterError as well where readings do not change: at rest and under load a sensor's differ."""
+        super()._require_readings()
+        if self.records and self.records[-1]["after_s"] - self._same_since_s > 3 * self.stuck_s:
+            watts = self.records[-1]["reading_w"]
+            raise MeterError(
+                f"{self.field} has shown {watts:g} W for over {3 * self.stuck_s:.0f} s, at rest and under load: "
+                "it is stuck; another --meter may work"
+            )
 
     def describe(self) -> dict[str, Any]:
         facts = {"energy_quantum_mj": None, "averaging_s": self.averaging_s, "power_field": self.field}

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -25,6 +26,8 @@ FIRST_TICKS_S = 1.0
 FIRST_TICKS_TIMEOUT_S = 15.0
 PIPE_BYTES = 1 << 20  # some three minutes of readings: nobody needs to read them during a window
 ENDING_S = 2.0
+SILENT_S = 20.0  # longer than the first ticks are waited for
+ASLEEP_S = 0.01  # of the host, between two readings: less is how sharply it is known
 
 Record = dict[str, Any]
 
@@ -66,9 +69,7 @@ class Watcher:
         if self._lost is not None:  # at every later call too
             raise MeterError(self._lost)
         if ended:
-            message = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
-            last_line = message.splitlines()[-1] if message else "no message"
-            raise MeterError(f"the sampler process ended ({process.returncode}): {last_line}")
+            raise MeterError(_ended(process))
         return records
 
     def stop(self) -> None:
@@ -88,16 +89,29 @@ class Watcher:
                 pipe.close()
 
 
+def _ended(process: subprocess.Popen[bytes]) -> str:
+    """Return how a watching process ended, and its last words."""
+    if process.returncode < 0:
+        name = signal.Signals(-process.returncode).name
+        return f"the process that reads the sensor was killed ({name}): the kernel's log (dmesg) may say why"
+    message = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
+    last_line = message.splitlines()[-1] if message else "no message"
+    return f"the process that reads the sensor ended ({process.returncode}): {last_line}"
+
+
 class WatchedMeter(ABC):
     """A meter over a watching process; a context manager that keeps every record.
 
-    ``choice`` says why this meter was chosen; ``notes`` what a reader of its joules must know.
+    ``choice`` says why this meter was chosen; ``notes`` what a reader of its joules must know; after ``silent_s``
+    (s) without a reading it is taken for lost.
     """
 
     name = ""
     modelled = False
     settle_s = 0.0
     window_s = 0.42
+    silent_s = SILENT_S
+    silence = "the process that reads the sensor has sent nothing"
 
     def __init__(
         self, device: str, command: Sequence[str], neighbours: Neighbours, notes: Sequence[Reason | None]
@@ -108,9 +122,12 @@ class WatchedMeter(ABC):
         self.records: list[Record] = []
         self._neighbours = neighbours
         self._watcher = Watcher(command)
+        self._heard_s = 0.0
+        self._asleep_s: float | None = None
 
     def __enter__(self) -> Self:
         self._watcher.start()
+        self._heard_s = time.monotonic()
         try:
             self._await_first_ticks()
         except BaseException:
@@ -150,14 +167,32 @@ class WatchedMeter(ABC):
             if "activity" in record:  # it belongs to the tick before
                 self.records[-1].update(record)
             else:
-                self.records.append(self._completed(record))
+                slept, completed = self._slept(record), self._completed(record)
+                self.records.append({**completed, "reset": completed["reset"] or slept})
+                self._heard_s = time.monotonic()
 
     def _completed(self, record: Record) -> Record:
         """Return a record with ``energy_mj`` and ``reset``; ``records`` holds the ones before it."""
         return record
 
+    def _slept(self, record: Record) -> bool:
+        """Tell whether the host slept since the records before: its clock stood still, and the counter did not."""
+        before, now = self._asleep_s, record.get("asleep_s")
+        self._asleep_s = before if now is None else now
+        return before is not None and now is not None and abs(now - before) > ASLEEP_S
+
+    def _require_readings(self) -> None:
+        """Raise a MeterError where the sensor shows nothing any more, though no read of it fails."""
+        silent_s = time.monotonic() - self._heard_s
+        if silent_s > self.silent_s:
+            raise MeterError(
+                f"{self.silence} for {silent_s:.0f} s: `energyscope doctor` shows what the sensor does, "
+                "another --meter may work"
+            )
+
     def ticks(self, begin_s: float, end_s: float) -> Ticks:
         self._drain()
+        self._require_readings()
         first = bisect_left(self.records, begin_s, key=_time_s)
         return _as_ticks(self.records[first : bisect_right(self.records, end_s, key=_time_s)])
 

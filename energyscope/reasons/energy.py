@@ -9,7 +9,7 @@ WORDS: dict[str, str] = {
     "wide-interval": "95 % interval of ± {half_width:percent}",
     # why a window gives no energy
     "counter-jumped": "the energy counter jumped by {kj:in kJ} in {seconds:in s}",
-    "counter-reset": "the energy counter was reset",
+    "counter-reset": "the energy counter was reset, or its readings were interrupted",
     "counter-silent": "the energy counter did not answer",
     "few-ticks": "only {ticks:count usable tick} in {seconds:in s}: use a longer window",
     "no-call-between-ticks": "no call was completed between two ticks",
@@ -47,8 +47,11 @@ WORDS: dict[str, str] = {
     "causal-kernel-unknown": "{operation} may skip scores that its causal mask hides",
     "executed-flops-missing": "executed FLOPs not recorded: no energy per FLOP; "
     "rates and FLOP/byte are of nominal ones, with causal attention's full square",
+    "outputs-are-nan": "outputs hold NaN from {component} on: energies of such values may differ from those of "
+    "real ones; use another --precision, or weights that are whole",
     "operation-unknown": "the matrix work of {operation} is unknown",
     "power-without-energy": "the energy is unknown; power is the mean of the readings before and after",
+    "replay-failed": "it cannot be replayed by itself: {error}",
     "replayed-with-pauses": "replayed with pauses, which are subtracted, to stay below the power cap or out of "
     "step with the sensor's samples",
     "retaken-windows": "{windows:count window} measured again",

@@ -22,6 +22,13 @@ def feed(power_meter, samples):
     return power_meter.records
 
 
+def drained(power_meter, samples):
+    """Feed a meter and return it; nothing more comes."""
+    feed(power_meter, samples)
+    power_meter._watcher.drain = list
+    return power_meter
+
+
 def test_energy_is_given_for_the_very_moment_of_a_tick():
     """A tick's bracket is closed: its energy is that of its middle."""
     records = feed(meter(), [(0.0, 0.0, 100.0), (0.09, 0.11, 100.0)])
@@ -45,6 +52,39 @@ def test_slow_sampling_is_not_a_gap():
     """Readings every two seconds, as asked for, are no gaps."""
     records = feed(meter(interval_s=2.0), [(float(at), float(at), 100.0) for at in (0, 2, 4)])
     assert not any(record["reset"] for record in records)
+
+
+def repeated(watts, seconds, begin_s=0.0):
+    return [(begin_s + 0.2 * at, begin_s + 0.2 * at, watts) for at in range(round(seconds / 0.2))]
+
+
+def test_a_reading_that_does_not_change_is_no_power():
+    """WHEN a field shows the same for over ten seconds THEN no energy is made of it until it changes again."""
+    records = feed(meter(), [*repeated(100.0, 15.0), *repeated(101.0, 2.0, begin_s=15.0)])
+    stuck = [record["after_s"] for record in records if record["reset"]]
+    assert stuck[0] == pytest.approx(10.2)
+    assert stuck[-1] == pytest.approx(14.8)
+
+
+def test_a_field_that_is_stuck_for_long_is_an_error():
+    """WHEN a field shows the same for half a minute THEN the meter is lost; a milliwatt of noise is enough."""
+    with pytest.raises(MeterError, match=r"a field has shown 100 W for over 30 s.*stuck; another --meter"):
+        drained(meter(), repeated(100.0, 31.0)).ticks(0.0, 31.0)
+    noisy = [(at, at, 100 + 0.001 * (number % 2)) for number, (at, _, _) in enumerate(repeated(100.0, 31.0))]
+    ticks = drained(meter(), noisy).ticks(0.0, 31.0)
+    assert not ticks.reset.any()
+
+
+def test_energy_drawn_while_the_host_slept_is_unknown():
+    """GIVEN a host that slept between two readings THEN the later one is marked: its clock stood still."""
+    made = meter()
+    asleep_s = [5.0, 5.001, None, 65.0, 65.0]
+    made._watcher.drain = lambda: [
+        {"before_s": at, "after_s": at, "reading_w": 100.0 + at, "asleep_s": slept}
+        for at, slept in zip((0.0, 0.1, 0.2, 0.3, 0.4), asleep_s, strict=True)
+    ]
+    made._drain()
+    assert [record["reset"] for record in made.records] == [False, False, False, True, False]
 
 
 @pytest.mark.parametrize(("averaged", "interval_s", "window_s"), [(False, 0.1, 0.1), (True, 0.1, 1.0)])

@@ -68,6 +68,16 @@ def test_a_process_that_dies_is_an_error_with_its_last_words():
     watcher.stop()
 
 
+def test_a_process_that_was_killed_is_said_to_be():
+    """WHEN somebody kills the process THEN the error names the signal, and where its cause may be found."""
+    watcher = started(PATIENT)
+    watcher._process.kill()
+    watcher._process.wait()
+    with pytest.raises(MeterError, match=r"was killed \(SIGKILL\): the kernel's log"):
+        wait_until(lambda: watcher.drain() and False, "an error")
+    watcher.stop()
+
+
 def test_a_lost_source_is_told_even_if_the_process_has_ended():
     """The reason that the process wrote last is what the error says."""
     watcher = started('print(\'{"lost": "the GPU is gone"}\')')

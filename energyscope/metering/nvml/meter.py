@@ -38,6 +38,7 @@ class NvmlMeter(WatchedMeter):
     """
 
     name = "nvml"
+    silence = "the energy counter has not changed"
 
     def __init__(self, gpu_uuid: str, *, note: Reason | None = None) -> None:
         self.board = Board(gpu_uuid)

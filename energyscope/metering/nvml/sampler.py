@@ -39,6 +39,9 @@ POWER_PAUSE_S = 0.01
 HEARTBEAT_S = 0.2  # a steady power is reported this often: no change is not the same as no reading
 REFRESH_S = 0.1  # of the driver's power fields; what was drawn since the last refresh, no field shows yet
 
+SAME_MOMENT_S = 0.001  # between the reads of two clocks; a busy host may come between them
+CLOCK_READS = 3
+
 Record = dict[str, Any]
 Emit = Callable[[Record], None]
 
@@ -88,8 +91,8 @@ def watch(
     """Poll a counter and emit a record for every change of it.
 
     A record has ``before_s`` and ``after_s`` (between which the change happened), ``energy_mj``, ``read_s``
-    (the cost of the read), ``reset`` (the counter fell), and the state. A read that fails is left out: the
-    next change is then known less sharply, never wrongly.
+    (the cost of the read), ``reset`` (the counter fell), ``asleep_s`` (see `asleep_s`), and the state. A read that
+    fails is left out: the next change is then known less sharply, never wrongly.
     """
     last_energy: float | None = None
     last_mid = 0.0
@@ -98,7 +101,7 @@ def watch(
         if last_energy is not None and energy != last_energy:
             pace.tick(last_mid, mid)
             record = {"before_s": last_mid, "after_s": mid, "energy_mj": energy, "read_s": cost}
-            emit({**record, "reset": energy < last_energy, **read_state()})
+            emit({**record, "reset": energy < last_energy, "asleep_s": asleep_s(), **read_state()})
         last_energy, last_mid = energy, mid
         time.sleep(pace.pause_s(time.monotonic()))
 
@@ -111,9 +114,9 @@ def watch_power(
 ) -> None:
     """Poll a power field and emit a record for every change of it, and every 0.2 s where it stays the same.
 
-    A record has ``before_s`` and ``after_s``, ``reading_w``, ``read_s`` (the cost of the read), and the state.
-    The sensor refreshed between the two times; where nothing changed, both are the time up to which the reading
-    surely held: one refresh ago.
+    A record has ``before_s`` and ``after_s``, ``reading_w``, ``read_s`` (the cost of the read), ``asleep_s``, and
+    the state. The sensor refreshed between the two times; where nothing changed, both are the time up to which the
+    reading surely held: one refresh ago.
     """
     last_power: float | None = None
     last_mid = emitted_s = 0.0
@@ -127,7 +130,8 @@ def watch_power(
             bracket = mid - REFRESH_S, mid - REFRESH_S
         if bracket is not None:
             before_s, after_s = bracket
-            emit({"before_s": before_s, "after_s": after_s, "reading_w": power, "read_s": cost, **read_state()})
+            record = {"before_s": before_s, "after_s": after_s, "reading_w": power, "read_s": cost}
+            emit({**record, "asleep_s": asleep_s(), **read_state()})
             emitted_s = mid
         last_power, last_mid = power, mid
         time.sleep(POWER_PAUSE_S)
@@ -152,6 +156,18 @@ def _readings(
         failures = 0
         end = time.monotonic()
         yield (start + end) / 2, end - start, value
+
+
+def asleep_s() -> float | None:
+    """Return how long this host has slept since it was started (s), None where no clock tells.
+
+    The monotonic clock stands still meanwhile: energy drawn then would seem to be drawn in no time.
+    """
+    for _ in range(CLOCK_READS if hasattr(time, "CLOCK_BOOTTIME") else 0):
+        before_s, since_boot_s = time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME)
+        if time.monotonic() - before_s < SAME_MOMENT_S:
+            return since_boot_s - before_s
+    return None
 
 
 def with_activity(emit: Emit, read_activity: Callable[[], Record]) -> Emit:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from energyscope.metering.nvml.sampler import Emit, print_record, stdin_open
+from energyscope.metering.nvml.sampler import Emit, asleep_s, print_record, stdin_open
 from energyscope.metering.smi.query import MISSING, number, values
 
 SILENCE_S = 10.0
@@ -78,7 +78,7 @@ def relay(source: int, keys: Sequence[str], silence_s: float, emit: Emit) -> Non
             record = reading(at_s, line, keys)
             if record is not None:
                 failures = 0
-                emit(record)
+                emit({**record, "asleep_s": asleep_s()})
                 continue
             failures, last_line = failures + 1, line or last_line
             if failures >= MAXIMUM_FAILURES:

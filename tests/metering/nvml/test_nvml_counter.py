@@ -137,6 +137,15 @@ def test_a_frozen_counter_is_an_error(fake_nvml, monkeypatch):
     assert meter._watcher._process is None
 
 
+def test_a_counter_that_freezes_later_is_an_error(fake_nvml, monkeypatch):
+    """WHEN the counter stands still though its reads succeed THEN the meter is lost, and no longer waited for."""
+    machine = fake_nvml(STEADY)
+    with NvmlMeter("GPU-aaaa") as meter:
+        monkeypatch.setattr(meter, "silent_s", 0.5)
+        machine.plan((0.0, "frozen 1"))
+        assert "the energy counter has not changed for" in wait_for_error(meter)
+
+
 def test_a_single_tick_is_enough(fake_nvml, monkeypatch):
     """GIVEN one tick in the time to wait for the first ones THEN the counter is not taken for frozen."""
     fake_nvml(STEADY)

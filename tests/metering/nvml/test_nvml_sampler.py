@@ -53,6 +53,21 @@ def test_a_failed_read_widens_the_bracket_and_loses_nothing():
     assert failed["after_s"] - failed["before_s"] > clean["after_s"] - clean["before_s"]
 
 
+@pytest.mark.parametrize(("apart_s", "asleep_s"), [(0.0, 60.0), (0.002, None)])
+def test_each_record_tells_how_long_the_host_has_slept(apart_s, asleep_s):
+    """GIVEN clocks of which one goes on while the host sleeps THEN records hold their difference, read at once."""
+
+    def since_boot_s(_clock):
+        sampler.time.sleep(apart_s)
+        return sampler.time.monotonic() + 60.0
+
+    sampler.time.CLOCK_BOOTTIME, sampler.time.clock_gettime = 7, since_boot_s
+    (record,) = collect([5, 6])
+    (reading, *_) = collect([5.0, 6.0], watch_power)
+    expected = asleep_s and pytest.approx(asleep_s, abs=0.001)
+    assert [record["asleep_s"], reading["asleep_s"]] == [expected, expected]
+
+
 def test_a_fall_is_marked_as_a_reset():
     """A counter that falls is marked, so that no negative energy is made of it."""
     assert [record["reset"] for record in collect([5, 3, 4])] == [True, False]
