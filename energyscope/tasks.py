@@ -11,16 +11,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from energyscope.adapters import TOKEN_TASKS, Adapter, Task
+from energyscope.errors import EnergyscopeError, ModelError
+from energyscope.failures import ends_a_run, first_line, no_memory_left
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Batch = Mapping[str, "Tensor"]
+HOOKS = ("inputs", "outcome", "distance")  # of an adapter
 TEMPERATURE = 0.05  # of cosine distances, as sentence embeddings are trained (Gao et al. 2021, SimCSE)
 
 
@@ -69,8 +73,31 @@ RULES: Mapping[Task, TaskRules] = {
 
 
 def rules_of(adapter: Adapter) -> TaskRules:
-    """Return the rules of an adapter's task, with its hooks."""
-    return replace(RULES[adapter.task], inputs=adapter.inputs, outcome=adapter.outcome, distance=adapter.distance)
+    """Return the rules of an adapter's task, with its hooks; what these raise is a ModelError that names them."""
+    hooks: dict[str, Any] = {name: getattr(adapter, name) for name in HOOKS}
+    for name, hook in hooks.items():
+        hooks[name] = hook and _named(hook, f"hook {name!r} of the adapter {adapter.name!r}")
+    return replace(RULES[adapter.task], **hooks)
+
+
+def _named(hook: Callable[..., Any], what: str) -> Callable[..., Any]:
+    """Return a hook whose failure says what failed; out of memory stays what it is."""
+
+    @functools.wraps(hook)
+    def called(*arguments: Any) -> Any:
+        try:
+            return hook(*arguments)
+        except EnergyscopeError:
+            raise
+        except Exception as error:
+            if no_memory_left(error) or ends_a_run(error):
+                raise
+            said = f"{type(error).__name__}: {first_line(error)}"
+            raise ModelError(
+                f"the {what} fails ({said}): `energyscope check-adapter` tries it by itself"
+            ) from error
+
+    return called
 
 
 def fed(model: Any, batch: Batch, rules: TaskRules) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from energyscope.cli.errors import report_errors
+from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import DEFAULT_ROOT, Root
 from energyscope.cli.output import draw, path_text
 
@@ -21,6 +21,7 @@ TOO_MUCH = 3
 
 
 @report_errors
+@reading_runs
 def command(
     runs: Annotated[list[str], typer.Argument(help="Two runs or more: paths, names, or beginnings of names.")],
     *,

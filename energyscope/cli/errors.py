@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from energyscope.cli.interrupts import INTERRUPTED, TERMINATED, Terminated, raising_on_signals
-from energyscope.errors import EnergyscopeError
+from energyscope.errors import EnergyscopeError, RunError
 
 
 class _Debug:
@@ -25,9 +25,13 @@ class _Debug:
 DEBUG = _Debug()
 FREE_ROOM = "free some room there, or use another directory"
 CHECK_PERMISSIONS = "check its permissions, or use another directory"
+# What code raises that meets another value than it was written for.
+OF_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, StopIteration, TypeError, ValueError)
 REMEDIES = {  # of errors of the system that no stage knows better
     errno.ENOSPC: FREE_ROOM,
     errno.EDQUOT: FREE_ROOM,
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or use another directory",
+    errno.EIO: "the disk or the network behind it fails: use another directory",
     errno.EROFS: "use another directory",
     errno.EACCES: CHECK_PERMISSIONS,
     errno.EPERM: CHECK_PERMISSIONS,
@@ -62,8 +66,31 @@ def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             _say(_of_system(error) or _of_bug(error))
             raise typer.Exit(1) from error
         except Exception as error:
-            _say(_of_bug(error))
+            from energyscope.failures import explained
+
+            _say(str(explained(error) or _of_bug(error)))
             raise typer.Exit(1) from error
+
+    return wrapped
+
+
+def reading_runs(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a command that shows runs: a value of another kind in one of their files is one line that says so.
+
+    Files come from anybody, and not every value in them is checked.
+    """
+
+    @functools.wraps(command)
+    def wrapped(**options: Any) -> Any:
+        try:
+            return command(**options)
+        except OF_VALUES as error:
+            given = options.get("run") or options.get("runs") or ()
+            names = given if isinstance(given, str) else ", ".join(given)
+            raise RunError(
+                f"{names} cannot be shown ({type(error).__name__}: {error}): if files of it were changed, restore "
+                "them; if not, this is a bug: please report it with the output of --debug"
+            ) from error
 
     return wrapped
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from energyscope.cli.errors import report_errors
+from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
 from energyscope.cli.output import path_text, split_list
 from energyscope.reasons import words as reason_words
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 @report_errors
+@reading_runs
 def command(
     run: Annotated[str, typer.Argument(help="A run: its path, its name, or the beginning of its name.")],
     other: Annotated[

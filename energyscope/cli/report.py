@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import shutil
 import tempfile
 from dataclasses import asdict, dataclass, field, replace
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from energyscope.cli.errors import report_errors
+from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import DEFAULT_ROOT, QuietPath, Root
 from energyscope.cli.output import path_text
 from energyscope.errors import RunError
@@ -48,6 +50,7 @@ class Rendered:
 
 
 @report_errors
+@reading_runs
 def command(
     run: Annotated[
         str, typer.Argument(help="A run (its path, its name, or the beginning of it), a sweep, or laws.")
@@ -85,6 +88,9 @@ def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
     from energyscope.stages.registry import recover
 
     path = find_run(run, root)
+    if not os.access(path, os.W_OK):
+        copy = f"cp -r {shlex.quote(str(path))} COPY"
+        raise RunError(f"{path} cannot be written, where its page goes: `{copy}`, then `energyscope report COPY`")
     while _may_be_written(path):
         page = _page_of_a_copy(path, drawn=drawn)
         if page is not None:

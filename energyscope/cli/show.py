@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from energyscope.cli.errors import report_errors
+from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import DEFAULT_ROOT, Root
 from energyscope.cli.output import draw
 
 
 @report_errors
+@reading_runs
 def command(
     run: Annotated[str, typer.Argument(help="A run (its path, its name, or the beginning of it), or a sweep.")],
     table: Annotated[

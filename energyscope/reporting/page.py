@@ -116,7 +116,8 @@ def write(target: Path, html: str) -> Path:
     try:
         write_text(target, html)
     except OSError as error:
-        raise RunError(f"cannot write {target}: {error.strerror or error}") from error
+        what = error.strerror or error
+        raise RunError(f"cannot write {target}: {what}: free some room there, or allow writing") from error
     return target
 
 

@@ -11,6 +11,7 @@ import operator
 import os
 import re
 import tempfile
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
@@ -35,11 +36,11 @@ AFTER_PATH = r"(?![\w-]|\.\w)"
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name a file in the system's error on writing to it: of an open file, that names none."""
+    """Name a file in the system's error on writing to it, which names none, or a temporary one."""
     try:
         yield
     except OSError as error:
-        if error.errno is not None and error.filename is None:
+        if error.errno is not None:
             error.filename = str(path)
         raise
 
@@ -69,17 +70,18 @@ def with_home(value: Any) -> Any:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace a file at once: readers see the old one or the new one, never a part."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with naming(path), os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with naming(path):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
 
 
 def own_file(path: Path) -> bool:
@@ -178,8 +180,10 @@ def read_table(path: Path, required: Iterable[str]) -> pd.DataFrame | None:
     import pandas as pd
 
     try:
-        frame = pd.read_csv(path, dtype={"layer": "Int64"}, keep_default_na=True)
-    except (OSError, ValueError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # numbers beyond a column's type are an error
+            frame = pd.read_csv(path, dtype={"layer": "Int64"}, keep_default_na=True)
+    except (OSError, TypeError, ValueError) as error:
         raise RunError(f"{path} cannot be read ({error}): restore it or measure again") from error
     missing = [column for column in required if column not in frame]
     if missing:

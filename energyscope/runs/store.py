@@ -64,7 +64,9 @@ class RunStore:
         try:
             path.mkdir(parents=True, exist_ok=over_empty)
         except OSError as error:
-            raise UsageError(f"cannot create {path}: {error.strerror or error}") from error
+            raise UsageError(
+                f"cannot create {path}: {error.strerror or error}: choose another --root, or mend that"
+            ) from error
         return cls(path)
 
     @staticmethod

@@ -20,8 +20,7 @@ from energyscope.changes import document
 from energyscope.changes.inputs import StepData
 from energyscope.changes.plan import BASE, Alternative, Execution, Phase, bases, choose, header, limits
 from energyscope.changes.runner import AlternativeRunner
-from energyscope.errors import MeterError
-from energyscope.failures import failure
+from energyscope.failures import ends_a_run, failure
 from energyscope.metering.group import MeterGroup, sum_windows
 from energyscope.metering.waiting import HOST, SETTLE_S, Clock, measure_idle, read_windows
 from energyscope.progress import Progress, silent
@@ -287,9 +286,9 @@ class Passes:
         """Set an alternative up; return why that is not possible, beside those that are ``ready``."""
         try:
             prepared = self.runner.prepare(alternative)
-        except MeterError:
-            raise
-        except Exception as error:  # noqa: BLE001  compilers and captures fail in many ways
+        except Exception as error:
+            if ends_a_run(error):
+                raise
             why_not = failure(error)
         else:
             self._budget.plan(max(self.window_s, prepared.call_s) + prepared.again_s + OVERHEAD_S)
@@ -317,9 +316,9 @@ class Passes:
                 self._remember(entry)
                 self.clock.sleep(SETTLE_S)
                 entry = self._window(alternative, number)
-        except MeterError:
-            raise
-        except Exception as error:  # noqa: BLE001  an alternative that fails must not cost the others
+        except Exception as error:
+            if ends_a_run(error):
+                raise
             entry, why_not = None, failure(error)
         if entry is not None:
             self._remember(entry)

@@ -12,8 +12,8 @@ from energyscope.benchmarking.context import BenchmarkCell, BenchmarkContext
 from energyscope.benchmarking.loop import synchronize
 from energyscope.benchmarking.memory import MemoryWatch, prepare_kernels, release, require_host_room
 from energyscope.benchmarking.predictions import PredictionComparison
-from energyscope.errors import EnergyscopeError, MeterError
-from energyscope.failures import failure, no_memory_left
+from energyscope.errors import EnergyscopeError
+from energyscope.failures import ends_a_run, failure, no_memory_left
 from energyscope.loading.variants import Variant
 from energyscope.reasons import Reason, reason
 
@@ -54,9 +54,9 @@ class Candidates:
             variant = self.context.model_cache.take(precision)
             given = variant.loaded is self.context.loaded
             cells = self._fitting_cells(variant, watch, given=given)
-        except MeterError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a kernel raises is why it cannot be measured
+        except Exception as error:
+            if ends_a_run(error):
+                raise
             return self._skip(precision, failure(error))
         if not cells:
             return self._skip(precision, reason("no-batch-fits"))

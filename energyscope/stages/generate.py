@@ -25,7 +25,7 @@ import torch
 
 from energyscope.benchmarking.memory import release
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
-from energyscope.failures import first_line, no_memory_left
+from energyscope.failures import ends_a_run, first_line, no_memory_left
 from energyscope.generation.document import STAGE, recover
 from energyscope.generation.generator import (
     GenerateSettings,
@@ -208,6 +208,8 @@ class _Stage:
         except EnergyscopeError:
             raise
         except Exception as error:
+            if ends_a_run(error):
+                raise
             if not no_memory_left(error):
                 kind = self.settings.kv_cache
                 raise ModelError(

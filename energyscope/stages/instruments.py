@@ -32,7 +32,7 @@ class Instruments:
 
     ``elsewhere`` are the replayers of the other devices that a model is spread over, in the order of the meters;
     ``sampling_s`` is the interval at which the sensor samples the board's power, None where it is not known; run
-    ``eager``, the host launches every kernel, and may set the pace.
+    ``eager``, the host launches every kernel, and may set the pace; ``split``, other processes follow each call.
     """
 
     replay_setup: ReplaySetup
@@ -42,6 +42,7 @@ class Instruments:
     elsewhere: Mapping[torch.device, WindowReplay] = field(default_factory=dict)
     sampling_s: float | None = None
     eager: bool = False
+    split: bool = False
 
     @property
     def beside_model(self) -> bool:

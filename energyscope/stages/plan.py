@@ -23,7 +23,7 @@ from torch import nn
 
 from energyscope.benchmarking.memory import release
 from energyscope.errors import ModelError
-from energyscope.failures import failure, first_line, out_of_memory
+from energyscope.failures import ends_a_run, failure, first_line, out_of_memory
 from energyscope.loading.checkpoint_formats import format_of
 from energyscope.loading.sizes import stored_bytes
 from energyscope.metering.group import MeterGroup
@@ -208,7 +208,7 @@ class Planner:
         try:
             outcomes = judge.outcomes(self._layers(precisions))
         except Exception as error:  # kernels fail in many ways, and one must not cost the others
-            if out_of_memory(error):
+            if out_of_memory(error) or ends_a_run(error):
                 raise
             return {"sums": None, "reason": failure(error)}
         return {"sums": [float(f"{value:.6g}") for value in self.budget.harm(outcomes).sums]}

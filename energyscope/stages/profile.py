@@ -116,7 +116,8 @@ def _set_up(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) 
     tree, left_out = present(tree, captures)
     plan = targets(tree, settings.granularity, settings.layers)
     replay_setup = ReplaySetup(tree, captures, l2_bytes(loaded.device))
-    return _Ready(replay_setup, plan, described_tree(tree, captures, inputs), notes + left_out)
+    notes = [*notes, *left_out, *without_numbers(tree, captures)]
+    return _Ready(replay_setup, plan, described_tree(tree, captures, inputs), notes)
 
 
 @contextmanager
@@ -137,7 +138,9 @@ def _bench(
         )
         return
     with leading(ready.replay_setup, ready.plan, loaded.device) as lead:
-        yield Instruments(lead.replay_setup, lead.replayer, meter, elsewhere=lead.elsewhere, eager=eager)
+        yield Instruments(
+            lead.replay_setup, lead.replayer, meter, elsewhere=lead.elsewhere, eager=eager, split=True
+        )
 
 
 def captures_of(
@@ -186,6 +189,22 @@ def present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[Compo
         reason("components-not-called", components=number, function=name) for name, number in sorted(names.items())
     ]
     return tree.without([component.name for component in absent]), notes
+
+
+def without_numbers(tree: ComponentTree, captures: Mapping[str, Capture]) -> list[Reason]:
+    """Return a note that names the first component whose output holds NaN; none where all are numbers.
+
+    Bits that are all alike switch less, and take less power, than those of real values.
+    """
+    broken = [component for component in tree if _holds_nan(captures[component.name].output)]
+    parents = {component.parent for component in broken}
+    first = next((component.name for component in broken if component.name not in parents), None)
+    return [] if first is None else [reason("outputs-are-nan", component=first)]
+
+
+def _holds_nan(output: Any) -> bool:
+    floats = (tensor for tensor in tensors_in(output) if tensor.is_floating_point() and tensor.element_size() > 1)
+    return any(bool(tensor.isnan().any()) for tensor in floats)
 
 
 def described_tree(

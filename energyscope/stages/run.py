@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import torch
 
 from energyscope.errors import DeviceError, EnergyscopeError, UsageError
-from energyscope.failures import no_memory_left
+from energyscope.failures import explained, no_memory_left
 from energyscope.loading import LoadedModel
 from energyscope.loading.tensor_parallel import leave
 from energyscope.metering.group import MeterGroup
@@ -393,8 +393,11 @@ def _recorded(context: Context, name: str) -> Iterator[float]:
         raise
     except Exception as error:
         if not no_memory_left(error):
-            _fail(context, name, f"{type(error).__name__}: {error}")
-            raise
+            known = explained(error)
+            _fail(context, name, f"{type(error).__name__}: {error}" if known is None else str(known))
+            if known is None:
+                raise
+            raise known from error
         shorter = "lower --batch-size, --sequence-length or --context-length"
         lower = "give shorter texts with --data" if name == "ablate" else shorter
         message = f"out of memory in {name}: {lower}, or use a smaller --precision"

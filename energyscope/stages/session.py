@@ -19,7 +19,8 @@ from typing import Any
 
 from energyscope.accounting import records
 from energyscope.accounting.aggregate import ROOT
-from energyscope.failures import out_of_memory
+from energyscope.errors import EnergyscopeError
+from energyscope.failures import ends_a_run, first_line, is_bug, out_of_memory
 from energyscope.metering.group import subtract_window, sum_windows
 from energyscope.metering.interval import windows_wanted
 from energyscope.metering.waiting import SETTLE_S, measure_idle, read_windows
@@ -197,9 +198,10 @@ class Session:
             self._give_up(target, number, reason("not-capturable", error=error))
             return
         except Exception as error:
-            if target.key == records.MODEL or not out_of_memory(error):
+            if target.key == records.MODEL or not self._fails_alone(error):
                 raise
-            self._give_up(target, number, reason("no-memory-for-replay"))
+            failed = reason("replay-failed", error=f"{type(error).__name__}: {first_line(error)}")
+            self._give_up(target, number, reason("no-memory-for-replay") if out_of_memory(error) else failed)
             return
         self.keep(entry)
         if entry.get("empty"):
@@ -238,6 +240,13 @@ class Session:
         with self.instruments.replay_setup.round(target) as round_:
             both_s = replayer.pace(round_, BLOCK_S)
         return both_s - (replayer.pace(overhead, BLOCK_S) if overhead else 0.0)
+
+    def _fails_alone(self, error: Exception) -> bool:
+        """Tell whether a target fails by itself, and the others can go on: out of memory, or in its own code."""
+        if out_of_memory(error):
+            return True
+        expected = isinstance(error, EnergyscopeError | OSError) or ends_a_run(error)
+        return not (expected or is_bug(error) or self.instruments.split)  # else other processes wait for this one
 
     def _give_up(self, target: Target, number: int, why: Reason) -> None:
         self._unavailable.add(target.key)

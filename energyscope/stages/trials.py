@@ -12,8 +12,7 @@ from energyscope.benchmarking import trial
 from energyscope.benchmarking.context import BenchmarkCell, BenchmarkContext
 from energyscope.benchmarking.loop import Timing, WarmUp, timed, warm_up
 from energyscope.benchmarking.memory import GB
-from energyscope.errors import MeterError
-from energyscope.failures import failure
+from energyscope.failures import ends_a_run, failure
 from energyscope.loading.variants import Variant
 from energyscope.metering.group import LOOK_BACK_S, sum_windows
 from energyscope.metering.waiting import measure_idle, read_windows
@@ -81,9 +80,9 @@ class Trials:
         try:
             variant = self.context.model_cache.take(cell.precision)
             warmed, timing = self._run_loop(variant, cell)
-        except MeterError:
-            raise
-        except Exception as error:  # noqa: BLE001 - one trial that fails must not cost the others
+        except Exception as error:
+            if ends_a_run(error):
+                raise
             self.context.keep({"note": reason("trial-failed", **cell.labels, trial=number, why=failure(error))})
             return
         steps = self.context.settings.warmup_steps

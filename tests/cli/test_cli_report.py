@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import os
 import re
 import shutil
 from contextlib import ExitStack
@@ -171,3 +172,13 @@ def test_a_journal_that_cannot_be_read_is_one_line(run):
 
 def without_locks(_file, _how):
     raise OSError(errno.ENOLCK, "no locks")
+
+
+def test_a_run_that_may_not_be_written_says_how_to_draw_it(run, monkeypatch):
+    """GIVEN a run on a read-only disk, THEN one line says how to get its page, and nothing is changed."""
+    before = {file.name: file.read_bytes() for file in run.iterdir()}
+    monkeypatch.setattr(report.os, "access", lambda path, mode: path != run or not mode & os.W_OK)  # root may all
+    done = call(run.parent, "first")
+    assert done.exit_code == 1
+    assert f"`cp -r {run} COPY`, then `energyscope report COPY`" in done.stderr
+    assert {file.name: file.read_bytes() for file in run.iterdir()} == before

@@ -41,6 +41,14 @@ def loaded_model(folder, family, **changes):
     return load_model(str(tiny_models.save_model(folder, family, **changes)))
 
 
+def test_outputs_that_are_nan_are_named(tmp_path):
+    """GIVEN weights of NaN in the second layer's MLP THEN a note names it, and not what only passes them on."""
+    loaded = loaded_model(tmp_path, "gpt2")
+    torch.nn.init.constant_(loaded.model.transformer.h[1].mlp.c_fc.weight, float("nan"))
+    _, entries = profiled(loaded, granularity="medium", passes=1)
+    assert notes_of(entries) == [reason("outputs-are-nan", component="transformer.h.1.mlp")]
+
+
 def profiled(loaded, *, passes=PASSES, progress=silent, **settings):
     """Return the books of a short profile on modelled joules, and its journal."""
     entries = []

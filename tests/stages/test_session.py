@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from simulated import NOTHING, REFUSAL, REFUSED, RefusingGpu, StandInRig, measure, target
 
+from energyscope.errors import MeterError
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import silent
 from energyscope.reasons import reason, split
@@ -365,6 +367,41 @@ def test_a_component_without_memory_does_not_end_the_run(gpu):
     assert reason("no-memory-for-replay") in split(row.reasons)
     assert row.quality == "invalid"
     assert session.row("b").quality == "A"
+
+
+def broken(visit):
+    """Return a round that raises on its third visit and after, in code that is not ours."""
+    if visit >= 2:
+        torch.ones(2) @ torch.ones(3)
+    return [CALL]
+
+
+def test_a_component_that_raises_does_not_end_the_run(gpu):
+    """GIVEN a component that fails in its third window THEN its first two stay, and the others are measured."""
+    session = measure(gpu, {**ROUNDS, "node:a": broken})
+    row = session.row("a")
+    assert (row.windows, row.quality) == (2, "invalid")
+    (failed,) = [part for part in split(row.reasons) if part.code == "replay-failed"]
+    assert "RuntimeError: inconsistent tensor size" in failed.words
+    assert session.row("b").quality == "A"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), RuntimeError),
+        (OSError(errno.ENOSPC, "No space left on device"), OSError),
+        (MeterError("the counter is frozen"), MeterError),
+    ],
+)
+def test_what_others_meet_too_ends_the_run(gpu, error, kind):
+    """GIVEN a lost GPU or meter, or a full disk, in a component's window THEN no other component is tried."""
+
+    def fail(visit):
+        raise error
+
+    with pytest.raises(kind):
+        measure(gpu, {**ROUNDS, "node:a": fail})
 
 
 def test_a_model_without_memory_ends_the_run(gpu):
