@@ -11,7 +11,7 @@ import typer
 from energyscope.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from energyscope.settings.run import RunSettings
@@ -115,7 +115,8 @@ def show_sweep_plan(settings: SweepSettings, *, as_json: bool) -> None:
     """Print the plan of a new sweep."""
     from energyscope.stages.sweep_dry_run import preview_sweep
 
-    _show_sweep(preview_sweep(settings), as_json=as_json)
+    settings.check()
+    _show_sweep([preview_sweep(one) for one in settings.subjects()], as_json=as_json)
 
 
 def show_resume_plan(path: Path, *, retry: bool, as_json: bool) -> None:
@@ -125,9 +126,14 @@ def show_resume_plan(path: Path, *, retry: bool, as_json: bool) -> None:
     _show_sweep(preview_resume(path, retry=retry), as_json=as_json)
 
 
-def _show_sweep(plan: SweepPlan, *, as_json: bool) -> None:
-    typer.echo(json.dumps(asdict(plan), indent=1) if as_json else sweep_described(plan))
-    if plan.stopped:
+def _show_sweep(plans: Sequence[SweepPlan], *, as_json: bool) -> None:
+    """Print a plan for each model and execution; as JSON a list where there are several."""
+    if as_json:
+        documents = [asdict(plan) for plan in plans]
+        typer.echo(json.dumps(documents[0] if len(documents) == 1 else documents, indent=1))
+    else:
+        typer.echo("\n".join([*map(sweep_described, plans), "nothing was loaded or measured (--dry-run)"]))
+    if all(plan.stopped for plan in plans):
         raise typer.Exit(UsageError.exit_code)  # as the sweep itself would end
 
 
@@ -151,7 +157,6 @@ def sweep_described(plan: SweepPlan) -> str:
         *_time(plan),
         *([HELD_UNKNOWN] if plan.held is None else []),
         *([f"REFUSED: the sweep would not begin: {printable(plan.stopped)}"] if plan.stopped else []),
-        "nothing was loaded or measured (--dry-run)",
     ]
     return "\n".join(lines)
 

@@ -38,7 +38,8 @@ def exit_on_signals() -> None:
 def raising_on_signals() -> Iterator[None]:
     """Raise a KeyboardInterrupt (SIGTERM: `Terminated`) on the first signal, and exit at once on a second one.
 
-    What became of it is raised again as it was: an import that is broken off may fail in words of its own.
+    What became of it is raised again as it was, with its notes: an import that is broken off may fail in words of
+    its own, and Ray raises a KeyboardInterrupt for either signal.
     """
     if threading.current_thread() is not threading.main_thread():  # only that one is told of signals
         yield
@@ -59,9 +60,11 @@ def raising_on_signals() -> Iterator[None]:
     _handle(stop)
     try:
         yield
-    except Exception as error:
-        if not stopping:
+    except (Exception, KeyboardInterrupt) as error:
+        if not stopping or error is stopping[0]:
             raise
+        for note in getattr(error, "__notes__", ()):
+            stopping[0].add_note(note)
         raise stopping[0] from error
     finally:
         if not stopping:  # else another one may still come

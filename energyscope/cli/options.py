@@ -39,7 +39,7 @@ OfAdapter = Annotated[
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors.", rich_help_panel=OUTPUT)]
 
-Build = Callable[[str, Mapping[str, Any], Collection[str]], Any]
+Build = Callable[[Any, Mapping[str, Any], Collection[str]], Any]
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _MODEL = typer.Argument(
@@ -49,12 +49,14 @@ _MODEL = typer.Argument(
 _CONTEXT = "context"  # Typer passes it
 
 
-def with_settings(build: Build, *declared: Setting, required: bool = True) -> Callable[[Decorated], Decorated]:
+def with_settings(
+    build: Build, *declared: Setting, required: bool = True, several: bool = False
+) -> Callable[[Decorated], Decorated]:
     """Give a command MODEL and the options of settings, before the options that its function has.
 
     The function is called with what ``build`` makes of the model, the values by the names of their fields, and the
     names of those that were given; with None where no model is ``required`` and none was given. The command
-    line wins over the values of a TOML file.
+    line wins over the values of a TOML file, which may name ``several`` models.
     """
 
     def decorate(function: Decorated) -> Decorated:
@@ -67,7 +69,7 @@ def with_settings(build: Build, *declared: Setting, required: bool = True) -> Ca
             context = options[_CONTEXT] if has_context else options.pop(_CONTEXT)
             stated = {setting: options.pop(setting.key) for setting in declared}
             model = options.pop(MODEL)
-            settings = None if model is None else build(*_merged(context, model, stated))
+            settings = None if model is None else build(*_merged(context, model, stated, several=several))
             return function(settings, **options)
 
         model_type: Any = Annotated[str, _MODEL] if required else Annotated[str | None, _MODEL]
@@ -110,9 +112,12 @@ class PanelledCommand(TyperCommand):
 
 
 def _merged(
-    context: typer.Context, model: str, stated: Mapping[Setting, Any]
-) -> tuple[str, dict[str, Any], list[str]]:
-    """Return the model, the values, and the names of those that were given, in a file or on the command line."""
+    context: typer.Context, model: str, stated: Mapping[Setting, Any], *, several: bool
+) -> tuple[Any, dict[str, Any], list[str]]:
+    """Return the model, the values, and the names of those that were given, in a file or on the command line.
+
+    The model is a list where ``several`` may be named and the file has a list.
+    """
     values = {setting.name: setting.read(value) for setting, value in stated.items()}
     given = [setting.name for setting in stated if is_given(context, setting.key)]
     if Path(model).suffix != SUFFIX:
@@ -122,6 +127,8 @@ def _merged(
         raise UsageError(f'{model} names no model: add a line such as model = "gpt2"')
     kept = {name: values[name] for name in given}
     named = filed.pop(MODEL)
+    if not several and not isinstance(named, str):
+        raise UsageError(f"{model} names several models, which `energyscope sweep` measures: name one")
     return named, {**values, **filed, **kept}, [*given, *filed]
 
 
@@ -134,7 +141,7 @@ def _option(setting: Setting) -> inspect.Parameter:
         options = (f"{setting.option}/--no-{setting.option.removeprefix('--')}",) if setting.default else options
     unset = f" [default: {setting.unset}]" if setting.unset and setting.default in {None, ()} else ""
     option = Option(*options, metavar=setting.metavar, help=setting.help + unset, rich_help_panel=setting.panel)
-    return _parameter(setting.key, Annotated[kind, option], setting.written())
+    return _parameter(setting.key, Annotated[kind, option], setting.written(setting.default))
 
 
 def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:

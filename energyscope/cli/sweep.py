@@ -1,4 +1,4 @@
-"""`energyscope sweep MODEL|FILE`: a model over lengths, batch sizes and precisions."""
+"""`energyscope sweep MODEL|FILE`: models over lengths, batch sizes, precisions and executions, on any GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from energyscope.settings.sweep import SWEEP, SweepSettings
 
 
 @report_errors
-@with_settings(SweepSettings.of, *SWEEP, required=False)
+@with_settings(SweepSettings.of, *SWEEP, required=False, several=True)
 def command(
     settings: SweepSettings | None,
     context: typer.Context,
@@ -45,9 +45,10 @@ def command(
     quiet: Quiet = False,
     as_json: Annotated[bool, Option("--json", help="Print the cells as JSON.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
-    """Measure a model over lengths, batch sizes and precisions.
+    """Measure models over lengths, batch sizes, precisions and executions, on one GPU or many.
 
-    Each combination is a cell of the sweep and a run of its own; the model is loaded once for each precision.
+    Each combination is a cell of the sweep and a run of its own. One model is loaded once for each precision; of
+    several, which a FILE.toml names, each cell is a process, and every GPU measures one at a time.
 
     For example: energyscope sweep gpt2 --sequence-length 32,64,128 --batch-size 1,4
     """

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
-from energyscope.errors import RunError
+from energyscope.errors import DeviceError, RunError
+from energyscope.reasons import words
 from energyscope.runs.files import own_file, write_text
 from energyscope.runs.locks import is_locked
 from energyscope.runs.schema import SWEEP_FILE
@@ -23,9 +24,9 @@ LOCK_FILE = ".held"  # empty: sweep.json is replaced at each cell, and NFS locks
 ASKING_S = 0.2  # in which `is_being_measured` releases its lock again
 SCHEMA_VERSION = 1
 TABLE_COLUMNS = (
-    "cell", "precision", "batch_size", "tokens", "phase", "state", "reason", "seconds", "energy_mj",
-    "energy_ci_low_mj", "energy_ci_high_mj", "time_us", "power_w", "quality", "closure", "modelled",
-    "energy_per_token_mj", "run",
+    "cell", "model", "execution", "precision", "batch_size", "tokens", "phase", "state", "reason", "seconds",
+    "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "time_us", "power_w", "quality", "closure", "modelled",
+    "energy_per_token_mj", "board", "host", "run",
 )  # fmt: skip
 STATES = ("waiting", "done", "does not fit", "failed", "interrupted")
 
@@ -34,7 +35,9 @@ STATES = ("waiting", "done", "does not fit", "failed", "interrupted")
 class SweepCell:
     """One shape of a sweep: ``tokens`` of a sequence, or in the cache of a decode step; and how it ended.
 
-    ``seconds`` is how long measuring it took; ``reason`` why it was not measured.
+    ``seconds`` is how long measuring it took; ``reason`` why it was not measured. ``label`` is what its name says
+    where models, executions or GPUs vary; ``gpu`` the UUID of the one that it is for (None: any), ``host`` where
+    it was measured (None: not told).
     """
 
     precision: str
@@ -44,11 +47,17 @@ class SweepCell:
     state: str = "waiting"
     reason: str | None = None
     seconds: float | None = None
+    model: str | None = None
+    execution: str | None = None
+    gpu: str | None = None
+    label: str = ""
+    host: str | None = None
 
     @property
     def name(self) -> str:
-        """The name of its run directory: ``bf16-b4-s128``, for a decode step ``bf16-b4-c1024``."""
-        return f"{self.precision}-b{self.batch_size}-{'c' if self.phase == 'decode' else 's'}{self.tokens}"
+        """The name of its run directory: ``bf16-b4-s128``, for a decode step ``gpt2-bf16-b4-c1024``."""
+        shape = f"{self.precision}-b{self.batch_size}-{'c' if self.phase == 'decode' else 's'}{self.tokens}"
+        return f"{self.label}-{shape}" if self.label else shape
 
     @property
     def tokens_per_pass(self) -> int:
@@ -67,6 +76,11 @@ class Sweep:
     command: str | None
     settings: Mapping[str, Any]
     cells: list[SweepCell]
+
+    def record(self, cell: SweepCell) -> None:
+        """Put a cell in the place of the one of its name, and write sweep.json."""
+        self.cells[[other.name for other in self.cells].index(cell.name)] = cell
+        write_sweep(self)
 
     def runs(self) -> dict[str, Run]:
         """Return the runs of the cells that were measured, by the cells' names.
@@ -87,6 +101,13 @@ def write_sweep(sweep: Sweep) -> None:
     document = {"schema": SCHEMA_VERSION, **asdict(sweep)}
     del document["path"]
     write_text(sweep.path / SWEEP_FILE, json.dumps(document, indent=1, default=str) + "\n")
+
+
+def require_a_cell(sweep: Sweep) -> None:
+    """Raise DeviceError with the first cell's reason if no cell was measured."""
+    if not any(cell.state == "done" for cell in sweep.cells):
+        first = sweep.cells[0]
+        raise DeviceError(f"no cell of the sweep was measured ({first.name}: {words(first.reason)})")
 
 
 def is_sweep(path: Path) -> bool:
@@ -233,12 +254,15 @@ def sweep_rows(sweep: Sweep) -> list[dict[str, Any]]:
     for cell in sweep.cells:
         measured = summary(runs[cell.name]) if cell.name in runs else {}
         energy = measured.get("energy_mj")
+        board = (runs[cell.name].document.get("device") or {}).get("uuid") if measured else None
         rows.append({
-            "cell": cell.name, "precision": cell.precision, "batch_size": cell.batch_size, "tokens": cell.tokens,
+            "cell": cell.name, "model": cell.model or sweep.model, "execution": cell.execution,
+            "precision": measured.get("precision") or cell.precision,
+            "batch_size": cell.batch_size, "tokens": cell.tokens,
             "phase": cell.phase, "state": cell.state, "reason": cell.reason, "seconds": cell.seconds,
             **{key: measured.get(key) for key in ("energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "time_us",
                                                "power_w", "quality", "closure", "modelled")},
             "energy_per_token_mj": None if energy is None else energy / cell.tokens_per_pass,
-            "run": cell.name if measured else None,
+            "board": board, "host": cell.host, "run": cell.name if measured else None,
         })  # fmt: skip
     return rows

@@ -78,11 +78,11 @@ class Setting:
             return given * self.per_unit
         return given
 
-    def written(self) -> Any:
-        """Return the default as the command line takes it."""
+    def written(self, value: Any) -> Any:
+        """Return a value as the command line takes it."""
         if self.several:
-            return ",".join(map(str, self.default))
-        return self.default if self.default is None or self.per_unit == 1.0 else self.default / self.per_unit
+            return ",".join(map(str, value))
+        return value if value is None or self.per_unit == 1.0 else value / self.per_unit
 
     def check(self, value: Any) -> None:
         """Refuse a value that is no choice or out of range.
@@ -178,6 +178,20 @@ def select_settings(record: type, *names: str, **changes: Mapping[str, Any]) -> 
     """
     declared = settings_of(record)
     return tuple(replace(declared[name], **changes.get(name, {})) for name in names or declared)
+
+
+def as_options(record: Any, *, leave: Collection[str] = ()) -> list[str]:
+    """Return the words of a command line that make a record, but for fields to ``leave``: what is no default."""
+    words: list[str] = []
+    for name, declared in settings_of(type(record)).items():
+        value = getattr(record, name)
+        if name in leave or value == declared.default:
+            continue
+        if declared.kind is bool:
+            words.append(declared.option if value else f"--no-{declared.option.removeprefix('--')}")
+        else:
+            words.append(f"{declared.option}={declared.written(value)}")
+    return words
 
 
 def check_each(record: Any) -> None:

@@ -19,7 +19,7 @@ _EXPECTED: dict[type, tuple[tuple[type, ...], str]] = {
 
 
 def read_settings(path: Path, declared: Iterable[Setting]) -> dict[str, Any]:
-    """Return the file's settings by the names of their fields, and its ``model`` where it names one.
+    """Return the file's settings by the names of their fields, and its ``model`` (or a list) where it names one.
 
     Raises:
         UsageError: the file cannot be read, a key is no option, or a value is not of its option's type.
@@ -38,13 +38,17 @@ def read_settings(path: Path, declared: Iterable[Setting]) -> dict[str, Any]:
     known = {setting.option.removeprefix("--"): setting for setting in declared}
     values: dict[str, Any] = {}
     for key, value in document.items():
-        if key == MODEL and isinstance(value, str):
+        if key == MODEL and (isinstance(value, str) or _are_words(value)):
             values[MODEL] = value
         elif key in known:
             values[known[key].name] = _value(path, key, value, known[key])
         else:
             raise UsageError(f"{path}: no option is called {key!r}{did_you_mean(key, [MODEL, *known])}")
     return values
+
+
+def _are_words(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _value(path: Path, key: str, value: object, setting: Setting) -> Any:

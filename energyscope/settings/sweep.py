@@ -1,34 +1,40 @@
-"""What a sweep is asked to do: what all of its cells have in common, and what is varied."""
+"""What a sweep is asked to do: what all of its cells have in common, what is varied, and who measures it."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from energyscope.errors import UsageError
 from energyscope.loading.options import PRECISIONS
-from energyscope.runs.store import RunStore
+from energyscope.runs.store import RunStore, plain_name
 from energyscope.runs.sweeps import SweepCell
-from energyscope.settings.fields import PANELS, check_each, select_settings, setting, settings_of
-from energyscope.settings.run import BOTH, ONE_EXECUTION, RunSettings
+from energyscope.settings.fields import check_each, select_settings, setting, settings_of
+from energyscope.settings.run import EXECUTIONS, HOW, MOST_USED, ONE_EXECUTION, RUN_STAGES, RunSettings
 
-MOST_USED, *_ = PANELS
+if TYPE_CHECKING:
+    from energyscope.replay.replayer import Execution
+
 METERED = "profile"
+ENGINES = ("local", "ray", "slurm")
 BUDGET_S = 1.0  # of windows of one component: a sweep has many cells, and its laws many points
 
 
 @dataclass(frozen=True)
 class SweepSettings:
-    """What is varied: each length with each batch size, in each precision.
+    """What is varied: each length with each batch size, in each precision, of each model in each execution.
 
     ``lengths`` are tokens of a sequence, or in the cache with ``phase`` ``decode``. ``run`` holds what all cells
-    have in common; its own lengths, batch size, precision, stages and name are not looked at.
+    have in common; its own lengths, batch size, precision, stages and name are not looked at. Without ``models``
+    or ``executions`` its own is the only one. ``engine`` auto measures in this process what loads one model once.
     """
 
     run: RunSettings
+    models: tuple[str, ...] = ()
+    label: str = ""  # of one model and execution: what its cells' names say before the shape
     lengths: tuple[int, ...] = setting(
         (32, 64, 128, 256),
         "Tokens of a sequence; one cell for each length and batch size.",
@@ -44,10 +50,40 @@ class SweepSettings:
         metavar="P[,P...]",
         lower=True,
     )
+    executions: tuple[str, ...] = setting(
+        (), f"{ONE_EXECUTION}.", MOST_USED, option="--execution", choices=EXECUTIONS, unset="eager"
+    )
     name: str | None = setting(None, "Name of the sweep.", MOST_USED, unset="model and time")
+    stages: tuple[str, ...] = setting((METERED,), "Stages of each cell's run.", HOW, choices=RUN_STAGES)
+    engine: Literal["auto", "local", "ray", "slurm"] = setting(
+        "auto",
+        "local: a process for each cell, one on each GPU at a time; ray, slurm: the same on a cluster; auto: one "
+        "model in this process, several by local.",
+        HOW,
+    )
+    gpus: tuple[str, ...] = setting(
+        (),
+        "With --engine local: the GPUs that cells are shared out to, each cell on one of them.",
+        HOW,
+        metavar="ID[,ID...]",
+        unset="all that are visible",
+    )
+    each_gpu: bool = setting(False, "With --engine local: measure every cell on each of the GPUs.", HOW)
+    workers: int | None = setting(
+        None, "Cells at once, on the CPU or as jobs of Slurm.", HOW, least=1, unset="1, or the number of GPUs"
+    )
+    address: str | None = setting(
+        None, "With --engine ray: of the cluster, or auto.", HOW, metavar="HOST:PORT", unset="one is started here"
+    )
+    slurm: tuple[str, ...] = setting(
+        (),
+        "With --engine slurm: options of submitit, such as slurm_partition=gpu,timeout_min=60.",
+        HOW,
+        metavar="KEY=VALUE[,...]",
+    )
 
     @classmethod
-    def of(cls, model: str, values: Mapping[str, Any], given: Collection[str] = ()) -> Self:
+    def of(cls, model: str | Sequence[str], values: Mapping[str, Any], given: Collection[str] = ()) -> Self:
         """Return the settings of values by the names of `SWEEP`; ``given`` are those that a user chose.
 
         Raises:
@@ -57,13 +93,41 @@ class SweepSettings:
         own, other = (CONTEXTS, LENGTHS) if values["phase"] == "decode" else (LENGTHS, CONTEXTS)
         if other.name in given and own.name not in given:
             raise UsageError(f"{other.option} says nothing of --phase {values['phase']}: give {own.option}")
+        models = (model,) if isinstance(model, str) else tuple(dict.fromkeys(model))
+        if not models:
+            raise UsageError('name a model, such as model = ["gpt2", "llama-3.2-1b"]')
         return cls(
-            RunSettings.of(model, **{name: values[name] for name in COMMON}),
+            RunSettings.of(models[0], **{name: values[name] for name in COMMON}),
+            models=models,
             lengths=values[own.name],
-            batch_sizes=values["batch_sizes"],
-            precisions=values["precisions"],
-            name=values["name"],
+            **{name: values[name] for name in VARIED},
         )
+
+    @property
+    def by(self) -> str | None:
+        """The engine that measures the cells; None: they are measured in this process, one after the other."""
+        if self.engine != "auto":
+            return self.engine
+        models, executions = self._models_and_executions()
+        several = len(models) * len(executions) > 1 or self.gpus or self.each_gpu or self.workers is not None
+        return "local" if several or self.stages != (METERED,) else None
+
+    def _models_and_executions(self) -> tuple[Sequence[str], Sequence[str]]:
+        return self.models or (self.run.model,), self.executions or self.run.executions
+
+    def subjects(self) -> list[Self]:
+        """Return a sweep of one model in one execution for each that is varied."""
+        models, executions = self._models_and_executions()
+        engine = cast("Any", self.by or self.engine)  # of one subject, that of all
+        found = []
+        for model, execution in itertools.product(models, executions):
+            run = replace(self.run, model=model, execution=cast("Execution", execution))
+            names = (plain_name(model) if len(models) > 1 else "", execution if len(executions) > 1 else "")
+            label = self.label or "-".join(filter(None, names))
+            found.append(
+                replace(self, run=run, models=(model,), executions=(execution,), label=label, engine=engine)
+            )
+        return found
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is loaded.
@@ -75,22 +139,53 @@ class SweepSettings:
         check_each(self)
         if self.run.phase not in {"prefill", "decode"}:
             raise UsageError(f"a sweep measures one phase, not {self.run.phase}: use --phase prefill or decode")
-        if self.run.execution == BOTH:
-            raise UsageError(f"a sweep measures one execution, not {BOTH}: use --execution eager or cuda-graph")
-        for cell in self.cells():
+        cells = self.cells()
+        if len({cell.name for cell in cells}) < len(cells):
+            raise UsageError(f"two models are both called {plain_name(self.models[-1])}: sweep them apart")
+        for cell in cells:
             self.settings_of(cell, self.run.root).check()
+        self._check_engine()
         if self.name is not None:
             RunStore.check_free(self.name, self.run.root)
 
-    def cells(self) -> list[SweepCell]:
-        """Return all cells in order: a precision after the other, and the smallest first."""
+    def _check_engine(self) -> None:
+        """Refuse options of an engine that is not used, and what none of them can do."""
+        by = self.by
+        if by is not None and (self.run.gpu_id or self.run.device_map):
+            raise UsageError(f"--engine {by} gives each cell a GPU: use --gpus, not --gpu-id or --device-map")
+        for option, value, engines in (
+            ("--gpus", self.gpus, ("local",)), ("--each-gpu", self.each_gpu, ("local",)),
+            ("--address", self.address, ("ray",)), ("--slurm", self.slurm, ("slurm",)),
+            ("--workers", self.workers, ENGINES),
+        ):  # fmt: skip
+            if value and by not in engines:
+                raise UsageError(f"{option} is for --engine {' or '.join(engines)}: name that, or leave it out")
+        if wrong := next((word for word in self.slurm if "=" not in word), None):
+            raise UsageError(f"--slurm {wrong!r}: give KEY=VALUE, such as slurm_partition=gpu")
+
+    def cells(self, gpus: Sequence[str] = ()) -> list[SweepCell]:
+        """Return all cells in order: a model and precision after the other, the smallest first.
+
+        Each is there once for each of the UUIDs ``gpus``, where cells are measured on each of them.
+        """
         return [
-            SweepCell(precision, batch, length, self.run.phase)
-            for precision in self.precisions
+            SweepCell(
+                precision,
+                batch,
+                length,
+                one.run.phase,
+                model=one.run.model,
+                execution=one.run.execution,
+                gpu=gpu,
+                label="-".join(filter(None, (one.label, gpu and _short(gpu)))),
+            )
+            for one in self.subjects()
+            for precision in one.precisions
             for batch, length in sorted(
-                itertools.product(dict.fromkeys(self.batch_sizes), dict.fromkeys(self.lengths)),
+                itertools.product(dict.fromkeys(one.batch_sizes), dict.fromkeys(one.lengths)),
                 key=lambda shape: (shape[0] * shape[1], shape[0]),
             )
+            for gpu in gpus or (None,)
         ]
 
     def settings_of(self, cell: SweepCell, root: Path) -> RunSettings:
@@ -98,6 +193,8 @@ class SweepSettings:
         decode = self.run.phase == "decode"
         return replace(
             self.run,
+            model=cell.model or self.run.model,
+            execution=cast("Execution", cell.execution or self.run.execution),
             name=cell.name,
             root=root,
             precision=cell.precision,
@@ -105,8 +202,13 @@ class SweepSettings:
             sequence_length=None if decode else cell.tokens,
             context_lengths=(cell.tokens,) if decode else (),
             component_budget_s=self.run.component_budget_s or BUDGET_S,
-            stages=(METERED,),
+            stages=self.stages,
         )
+
+
+def _short(gpu: str) -> str:
+    """Return what the name of a cell says of the GPU that it is for."""
+    return f"gpu-{gpu.removeprefix('GPU-')[:8].lower()}"
 
 
 LENGTHS = settings_of(SweepSettings)["lengths"]
@@ -118,14 +220,18 @@ CONTEXTS = replace(
     help="With --phase decode: tokens in the KV cache, instead of a sequence.",
 )
 COMMON = (
-    "phase", "granularity", "layers", "weights", "execution", "kv_cache", "device", "device_map", "gpu_id",
+    "phase", "granularity", "layers", "weights", "kv_cache", "device", "device_map", "gpu_id",
     "whole_gpu", "trust_remote_code", "adapter", "meter", "watts", "passes", "target_interval",
     "component_budget_s", "seed", "root",
+)  # fmt: skip
+VARIED = (
+    "batch_sizes", "precisions", "executions", "name", "stages", "engine", "gpus", "each_gpu", "workers",
+    "address", "slurm",
 )  # fmt: skip
 SWEEP = (
     LENGTHS,
     CONTEXTS,
-    *select_settings(SweepSettings, "batch_sizes", "precisions", "name"),
+    *select_settings(SweepSettings, *VARIED),
     *select_settings(
         RunSettings,
         *COMMON,
@@ -134,7 +240,6 @@ SWEEP = (
             "default": "kinds",
             "help": "kinds: the mean of each kind of component; or mean, sample or all, as in `run`.",
         },
-        execution={"help": f"{ONE_EXECUTION}."},
         passes={"default": 3},
         component_budget_s={"default": BUDGET_S},
     ),

@@ -1,7 +1,8 @@
 """Resume: go on with a sweep that was interrupted, on the board and with the software of its finished cells.
 
 Cells that are done stay; one that was stopped half-way is measured anew, since its windows and those after it
-would be of two temperatures and two characterised sensors.
+would be of two temperatures and two characterised sensors. Cells by an engine may be of several boards: each says
+of which, and laws keep them apart.
 """
 
 from __future__ import annotations
@@ -62,11 +63,15 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
         lacking = lacking_cells(sweep, retry=retry)
         if not lacking:
             return _ended(sweep)
-        _check_alike(sweep, lacking, settings)
+        if settings.by is None:
+            _check_alike(sweep, lacking, settings)
         for file in (LAWS_JSON, REPORT_FILE, TABLE_FILE):  # they would lack cells
             (path / file).unlink(missing_ok=True)
-        for name in lacking:
-            _clear(path / name)
+        if (
+            settings.by is None
+        ):  # workers clear what they measure, and keep what was finished without being recorded
+            for name in lacking:
+                _clear(path / name)
         sweep.cells[:] = [
             replace(cell, state="waiting", reason=None, seconds=None) if cell.name in lacking else cell
             for cell in sweep.cells
@@ -75,8 +80,10 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
         return measure_cells(settings, sweep, progress, command)
 
 
-def preview_resume(path: Path, *, retry: bool = False) -> SweepPlan:
-    """Return what `resume` would measure; ``stopped`` where it would refuse this board, meter or software.
+def preview_resume(path: Path, *, retry: bool = False) -> list[SweepPlan]:
+    """Return what `resume` would measure of each model and execution.
+
+    ``stopped`` is set where it would refuse this board, meter or software.
 
     The meter is opened for its name, and nothing is measured. It is left alone where another process measures the
     sweep, which `resume` would refuse as well.
@@ -88,15 +95,17 @@ def preview_resume(path: Path, *, retry: bool = False) -> SweepPlan:
     """
     sweep = load_sweep(path)
     settings, lacking = settings_in(sweep), lacking_cells(sweep, retry=retry)
-    plan = replace(preview_sweep(settings, waiting=lacking), held=is_being_measured(path))
-    if plan.held:
-        return replace(plan, stopped=lock_message(path))
+    held = is_being_measured(path)
+    plans = [
+        replace(preview_sweep(one, waiting=lacking), held=held, stopped=lock_message(path) if held else None)
+        for one in settings.subjects()
+    ]
     try:
-        if lacking:
+        if lacking and not held and settings.by is None:
             _check_alike(sweep, lacking, settings)
     except EnergyscopeError as error:
-        return replace(plan, stopped=str(error))
-    return plan
+        return [replace(plan, stopped=str(error)) for plan in plans]
+    return plans
 
 
 def lacking_cells(sweep: Sweep, *, retry: bool) -> set[str]:

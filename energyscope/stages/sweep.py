@@ -1,7 +1,8 @@
-"""Sweep: a model over lengths, batch sizes and precisions, each cell a run of its own in one directory.
+"""Sweep: models over lengths, batch sizes, precisions and executions, each cell a run of its own in one directory.
 
-What the cells share is done once for a precision: the model is loaded, the sensor is started and characterised,
-and the board is warmed. A cell that fails is recorded with its reason, and the sweep goes on.
+One model is measured in this process, and what its cells share is done once for a precision: the model is loaded,
+the sensor is started and characterised, and the board is warmed. An engine measures each cell in a process instead
+(`sweep_engine`). A cell that fails is recorded with its reason, and the sweep goes on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from energyscope.loading import LoadedModel, check_precision
 from energyscope.loading.options import resolve_precision
 from energyscope.metering.group import SharedGroup
 from energyscope.progress import Progress, silent
-from energyscope.reasons import Reason, reason, words
+from energyscope.reasons import Reason, reason
 from energyscope.runs.store import RunStore
 from energyscope.runs.sweeps import (
     TABLE_COLUMNS,
@@ -29,6 +30,7 @@ from energyscope.runs.sweeps import (
     Sweep,
     SweepCell,
     load_sweep,
+    require_a_cell,
     sweep_lock,
     sweep_rows,
     write_sweep,
@@ -36,10 +38,9 @@ from energyscope.runs.sweeps import (
 from energyscope.settings.sweep import METERED, SweepSettings
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
-from energyscope.stages.preparing import load, skeleton_of
+from energyscope.stages.preparing import load
 from energyscope.stages.run import default_name, run_loaded
-from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_decode, check_context
-from energyscope.workloads.limits import check_length
+from energyscope.stages.sweep_engine import cells_of, check_engine, lengths_refused, measure_by_engine
 
 STAGE = "sweep"
 
@@ -54,19 +55,27 @@ def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str 
 
     """
     settings.check()
-    if refused := lengths_refused(settings):
-        raise UsageError(next(iter(refused.values())))
-    settings = resolve_precisions(settings)
-    name = settings.name or default_name(f"{Path(settings.run.model).name}-sweep", settings.run.root)
+    if settings.by is None:
+        settings = settings.subjects()[0]
+        if refused := lengths_refused(settings):
+            raise UsageError(next(iter(refused.values())))
+        settings = resolve_precisions(settings)
+        cells = settings.cells()
+    else:
+        check_engine(settings)
+        cells = cells_of(settings)
+    models = list(dict.fromkeys(one.run.model for one in settings.subjects()))
+    what = Path(models[0]).name if len(models) == 1 else "models"
+    name = settings.name or default_name(f"{what}-sweep", settings.run.root)
     store = RunStore.create(name, settings.run.root)
     made = Sweep(
         path=store.path,
         name=name,
-        model=settings.run.model,
+        model=", ".join(models),
         created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         command=command,
         settings=_plain(settings),
-        cells=settings.cells(),
+        cells=cells,
     )
     with sweep_lock(made.path):
         write_sweep(made)
@@ -75,9 +84,12 @@ def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str 
 
 def measure_cells(settings: SweepSettings, made: Sweep, progress: Progress, command: str | None) -> Sweep:
     """Measure the waiting cells of a sweep, write its table and laws, and return it; `sweep` says its errors."""
-    steps = SweepSteps(progress, sum(cell.state == "waiting" for cell in made.cells))
     try:
-        _Sweeping(settings, made, steps, command).run()
+        if settings.by is None:
+            steps = SweepSteps(progress, sum(cell.state == "waiting" for cell in made.cells))
+            _Sweeping(settings.subjects()[0], made, steps, command).run()
+        else:
+            measure_by_engine(settings, made, progress)
     except KeyboardInterrupt as error:
         more = f"`energyscope sweep --resume {shlex.quote(str(made.path))}` measures the others"
         error.__notes__ = [f"finished cells are in {made.path}; {more}"]
@@ -125,11 +137,9 @@ class _Sweeping:
                 failures.append(_without_frames(error))
                 self._give_up(precision, error)
             release(find_devices(self.settings.run).device)
-        if any(cell.state == "done" for cell in self.made.cells):
-            return
-        first = self.made.cells[0]
-        why = f"{first.name}: {words(first.reason)}"
-        raise failures[0] if failures else DeviceError(f"no cell of the sweep was measured ({why})")
+        if failures and not any(cell.state == "done" for cell in self.made.cells):
+            raise failures[0]
+        require_a_cell(self.made)
 
     def _give_up(self, precision: str, error: EnergyscopeError) -> None:
         left = self._waiting(precision)
@@ -187,9 +197,7 @@ class _Sweeping:
         return None if sensor_now is None else dict(sensor_now)
 
     def _record(self, cell: SweepCell, state: str, why: Reason | None, seconds: float | None = None) -> None:
-        recorded = replace(cell, state=state, reason=why, seconds=seconds)
-        self.made.cells[[other.name for other in self.made.cells].index(cell.name)] = recorded
-        write_sweep(self.made)
+        self.made.record(replace(cell, state=state, reason=why, seconds=seconds))
 
 
 class SweepSteps:
@@ -246,24 +254,3 @@ def _without_frames(error: EnergyscopeError) -> EnergyscopeError:
     """Return an error without the frames that it came through: they hold tensors of a model that did not fit."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
-
-
-def lengths_refused(settings: SweepSettings) -> dict[int, str]:
-    """Return the lengths that the model has no positions for, each with the message of the refusal.
-
-    Raises:
-        UsageError: it is to decode, and generates no text.
-
-    """
-    run = settings.run
-    model = skeleton_of(run)
-    if run.phase == "decode" and not can_decode(model):
-        raise UsageError(f"{model.name} {CANNOT_GENERATE}, {USE_PREFILL}")
-    checked = check_context if run.phase == "decode" else check_length
-    refused = {}
-    for length in dict.fromkeys(settings.lengths):
-        try:
-            checked(model, length)
-        except UsageError as error:
-            refused[length] = str(error)
-    return refused

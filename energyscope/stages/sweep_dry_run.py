@@ -14,7 +14,8 @@ from energyscope.scaling.shape_work import PassShape, Skeleton
 from energyscope.settings.sweep import SweepSettings
 from energyscope.stages.dry_run import Preview, preview
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
-from energyscope.stages.sweep import lengths_refused, resolve_precisions
+from energyscope.stages.sweep import resolve_precisions
+from energyscope.stages.sweep_engine import lengths_refused
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class SweepPlan:
 
 
 def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = None) -> SweepPlan:
-    """Return what a sweep with these settings would do; of one that is resumed, the cells that are ``waiting``.
+    """Return what a sweep of one model and execution would do; when resumed, with the cells that are ``waiting``.
 
     All cells take as many windows as the first one.
 
@@ -75,7 +76,7 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
 
     """
     settings.check()
-    settings = resolve_precisions(settings)
+    settings = resolve_precisions(settings) if settings.by is None else settings  # else each worker does
     run, where = settings.run, find_devices(settings.run)
     too_long = lengths_refused(settings)
     every = settings.cells()

@@ -232,6 +232,6 @@ def test_a_plan_shows_no_control_characters(tmp_path: Path) -> None:
         stopped=hostile,
     )  # fmt: skip
     lines = sweep_described(plan).split("\n")
-    assert len(lines) == 5
+    assert len(lines) == 4
     assert all(line.isprintable() for line in lines)
     assert sum("a [2Jb c" in line for line in lines) == 3

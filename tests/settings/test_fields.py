@@ -62,7 +62,7 @@ def test_a_default_is_written_as_it_would_be_given():
     """Whatever the setting, its default as the command line writes it is read as the default."""
     for record in (Sample, RunSettings, BenchmarkSettings, SweepSettings):
         for declared in settings_of(record).values():
-            assert declared.read(declared.written()) == declared.default
+            assert declared.read(declared.written(declared.default)) == declared.default
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_a_sweep_of_failures_alone_says_how_to_try_again(tmp_path: Path) -> None
 
 def test_the_settings_are_read_back_as_they_were(interrupted: Path) -> None:
     """Every cell gets the settings that it would have had, precision ``auto`` as what it had come to mean."""
-    asked = replace(settings(interrupted.parent), precisions=("fp32",), name=None)
+    [asked] = replace(settings(interrupted.parent), precisions=("fp32",), name=None).subjects()
     read = settings_in(load_sweep(interrupted))
     assert read == asked
 
@@ -153,7 +153,7 @@ def test_cells_of_another_board_or_software_are_refused(
     file.write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(UsageError, match=complaint):
         resume(interrupted)
-    assert complaint in str(preview_resume(interrupted).stopped)
+    assert complaint in str(preview_resume(interrupted)[0].stopped)
     assert states(load_sweep(interrupted)) == ["done", "interrupted", "waiting"]
     assert (interrupted / "fp32-b2-s8" / "left-behind").exists()
 
@@ -185,7 +185,7 @@ def test_a_plan_of_a_sweep_that_is_being_measured_opens_no_meter(
     """GIVEN another holder THEN the plan is refused as the sweep would be, and the board is left to that one."""
     monkeypatch.setattr(resuming, "open_meters", lambda *_: pytest.fail("the board is being measured"))
     with sweep_lock(interrupted):
-        plan = preview_resume(interrupted)
+        [plan] = preview_resume(interrupted)
     assert (plan.held, "by another process" in str(plan.stopped)) == (True, True)
 
 
@@ -229,7 +229,7 @@ def test_a_link_in_a_cells_place_is_not_followed(interrupted: Path, tmp_path: Pa
 
 def test_what_would_be_resumed_is_foreseen(interrupted: Path) -> None:
     """GIVEN a sweep of this board THEN its plan has the cells that it lacks, and nothing is done about them."""
-    plan = preview_resume(interrupted)
+    [plan] = preview_resume(interrupted)
     assert ([cell.name for cell in plan.cells], plan.done) == (["fp32-b2-s8", "fp32-b4-s8"], 1)
     assert plan.stopped is None
     assert states(load_sweep(interrupted)) == ["done", "interrupted", "waiting"]

@@ -47,7 +47,10 @@ def sweep_text(sweep: Sweep, width: int) -> RenderableType:
 def sweep_table(sweep: Sweep, rows: Sequence[Mapping[str, Any]], *, modelled: bool) -> Table:
     """Return a line for each cell; watts that were stated are none that were measured, and stand nowhere."""
     step = sweep.cells[0].phase == "decode"
+    several = [len({row[name] for row in rows}) > 1 for name in ("model", "execution", "board")]
     columns = [
+        *([Column("model", "Model")] if several[0] else []),
+        *([Column("execution", "Execution")] if several[1] else []),
         Column("precision", "Precision"),
         Column("batch_size", "Batch", "count"),
         Column("tokens", "Context" if step else "Tokens", "count"),
@@ -57,6 +60,7 @@ def sweep_table(sweep: Sweep, rows: Sequence[Mapping[str, Any]], *, modelled: bo
         Column("power", "Power", "W", rank=4),
         Column("closure", "Adds up to", "share", "what parts and overhead take, of the measured model", rank=5),
         Column("quality", "Grade", "grade", rank=3),
+        *([Column("board", "Board", "code", rank=6)] if several[2] else []),
         Column("lacking", "State"),
     ]
     cells = [
@@ -79,13 +83,13 @@ def _remarks(sweep: Sweep, rows: Sequence[Mapping[str, Any]], runs: Mapping[str,
     if lost:
         retry = "" if {cell.state for cell in lost} & {"waiting", "interrupted"} else " --retry"
         yield f"energyscope sweep --resume {path}{retry} measures what is missing"
-    if len(runs) == 1:
+    if len(sweep.cells) == 1:
         yield "One cell gives no law: sweep two lengths or batch sizes at least."
     weak = Counter(_why(row, runs[row["cell"]]) for row in rows if row["quality"] == "invalid")
     for why, count in weak.items():
         yield f"{fmt.count(count, 'cell')} too noisy: {why}"
     yield f"Sweep: {sweep.path} (each cell is a run in it)"
-    if len(runs) > 1:
+    if len(runs) > 1 and len({row["model"] for row in rows}) == 1:
         length = "--context-length" if sweep.cells[0].phase == "decode" else "--sequence-length"
         model = shlex.quote(sweep.model)
         yield f"Other shapes: energyscope predict {model} --from {path} {length} N --batch-size N"

@@ -1,0 +1,96 @@
+"""Cells as an array of Slurm jobs, a GPU each, by submitit."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+from energyscope.engines import RETRIES, missing_extra
+from energyscope.engines.cell import CellLostError, CellResult, CellTask, measure_cell
+from energyscope.errors import UsageError
+
+FOLDER = "slurm"
+LOOK_S = 2.0
+
+
+@dataclass(frozen=True)
+class SlurmEngine:
+    """Submits cells as one array, of which ``workers`` run at once.
+
+    Args:
+        workers: ``slurm_array_parallelism``.
+        options: further ones of submitit, such as ``slurm_partition`` or ``timeout_min``.
+        cluster: submitit's name of the scheduler; ``local`` runs jobs as processes here, for tests.
+
+    """
+
+    workers: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    cluster: str = "slurm"
+
+    def check(self) -> None:
+        """Refuse where submitit is not installed, or there is no Slurm."""
+        if find_spec("submitit") is None:
+            raise UsageError(missing_extra("slurm"))
+        if self.cluster == "slurm" and shutil.which("sbatch") is None:
+            raise UsageError("--engine slurm submits jobs by sbatch, and there is none here: use a login node")
+
+    def measure(self, tasks: Sequence[CellTask]) -> Iterator[CellResult]:
+        """Yield the result of each cell; one whose job is lost is submitted again.
+
+        Raises:
+            UsageError: submitit knows no such option.
+
+        """
+        import submitit
+
+        left, lost = list(tasks), 0
+        while left:
+            again: list[CellTask] = []
+            for task, result in self._round(submitit, left):
+                if result.state == "lost" and lost < RETRIES:
+                    again.append(task)
+                else:
+                    yield result
+            left, lost = again, lost + 1
+
+    def _round(self, submitit: Any, tasks: Sequence[CellTask]) -> Iterator[tuple[CellTask, CellResult]]:
+        """Submit cells once and yield how each ended, as it does; whatever ends this early cancels the others."""
+        jobs = dict(zip(self._executor(submitit, tasks).map_array(measure_cell, tasks), tasks, strict=True))
+        try:
+            while jobs:
+                for job in [job for job in jobs if job.done()]:
+                    task = jobs.pop(job)
+                    yield task, _result(job, task)
+                time.sleep(LOOK_S if jobs else 0.0)
+        finally:
+            for job in jobs:
+                job.cancel(check=False)
+
+    def _executor(self, submitit: Any, tasks: Sequence[CellTask]) -> Any:
+        folder = Path(tasks[0].root) / FOLDER
+        gpus = int(any(task.on_gpu for task in tasks))
+        try:
+            executor = submitit.AutoExecutor(folder=folder, cluster=self.cluster)
+            executor.update_parameters(
+                name="energyscope", gpus_per_node=gpus, slurm_array_parallelism=self.workers, **self.options
+            )
+        except (RuntimeError, ValueError, NameError, TypeError) as error:
+            raise UsageError(f"submitit does not submit so ({error}): change --slurm") from error
+        return executor
+
+
+def _result(job: Any, task: CellTask) -> CellResult:
+    """Return what a job made of its cell; ``lost`` where the job, its process or its GPU went away."""
+    try:
+        return cast("CellResult", job.result())
+    except CellLostError as error:
+        return CellResult(task.name, "lost", str(error), gpu=error.gpu)
+    except Exception as error:  # noqa: BLE001  submitit's are of many kinds; none says more than its first line
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return CellResult(task.name, "lost", f"its job ended without a result ({lines[-1]})")

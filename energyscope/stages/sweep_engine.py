@@ -1,0 +1,146 @@
+"""A sweep by an engine: which cells there are, what each worker is told, and what became of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from energyscope.engines import Engine
+from energyscope.engines.cell import CellResult, CellTask
+from energyscope.engines.gpus import visible_gpus
+from energyscope.engines.local import LocalEngine
+from energyscope.engines.on_ray import RayEngine
+from energyscope.engines.on_slurm import SlurmEngine
+from energyscope.errors import UsageError
+from energyscope.format import count
+from energyscope.metering.nvml.devices import resolve_gpus
+from energyscope.progress import Progress
+from energyscope.reasons import reason
+from energyscope.runs.sweeps import Sweep, SweepCell, require_a_cell
+from energyscope.settings.fields import as_options
+from energyscope.settings.sweep import SweepSettings
+from energyscope.stages.preparing import skeleton_of
+from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_decode, check_context
+from energyscope.workloads.limits import check_length
+
+STAGE = "sweep"
+
+
+def check_engine(settings: SweepSettings) -> None:
+    """Refuse an engine that cannot measure here, before anything is made.
+
+    Raises:
+        UsageError: with what to do.
+
+    """
+    engine_of(settings, ()).check()
+
+
+def cells_of(settings: SweepSettings) -> list[SweepCell]:
+    """Return the cells of a sweep by an engine; lengths that a model has no positions for have failed already.
+
+    Raises:
+        UsageError: no cell is possible, a GPU is not known, or a model generates no text and is to decode.
+
+    """
+    too_long = {one.run.model: lengths_refused(one) for one in settings.subjects()}
+    gpus = gpus_of(settings) if settings.each_gpu else []
+    if settings.each_gpu and not gpus:
+        raise UsageError("--each-gpu measures on every GPU, and none is visible: leave it out")
+    cells = [
+        replace(cell, state="failed", reason=reason("failed", error=why)) if why else cell
+        for cell in settings.cells(gpus)
+        for why in [too_long[str(cell.model)].get(cell.tokens)]
+    ]
+    if all(cell.state == "failed" for cell in cells):
+        raise UsageError(next(why for refused in too_long.values() for why in refused.values()))
+    return cells
+
+
+def lengths_refused(settings: SweepSettings) -> dict[int, str]:
+    """Return the lengths that the model has no positions for, each with the message of the refusal.
+
+    Raises:
+        UsageError: it is to decode, and generates no text.
+
+    """
+    run = settings.run
+    model = skeleton_of(run)
+    if run.phase == "decode" and not can_decode(model):
+        raise UsageError(f"{model.name} {CANNOT_GENERATE}, {USE_PREFILL}")
+    checked = check_context if run.phase == "decode" else check_length
+    refused = {}
+    for length in dict.fromkeys(settings.lengths):
+        try:
+            checked(model, length)
+        except UsageError as error:
+            refused[length] = str(error)
+    return refused
+
+
+def gpus_of(settings: SweepSettings) -> list[str]:
+    """Return the UUIDs of the GPUs that cells are shared out to; none where they run on the CPU.
+
+    Raises:
+        UsageError: a GPU is not known, or GPUs are named for cells on the CPU.
+        MeterError: GPUs are named, and NVML cannot be used.
+
+    """
+    if settings.run.device == "cpu":
+        if settings.gpus:
+            raise UsageError("--gpus names GPUs, and --device cpu runs the cells on none: give one of them")
+        return []
+    return [gpu.uuid for gpu in (resolve_gpus(settings.gpus) if settings.gpus else visible_gpus())]
+
+
+def measure_by_engine(settings: SweepSettings, made: Sweep, progress: Progress) -> None:
+    """Measure the waiting cells of a sweep, and record each as it ends.
+
+    Raises:
+        UsageError: the engine cannot be used here.
+        DeviceError: no cell could be measured.
+
+    """
+    waiting = {cell.name: cell for cell in made.cells if cell.state == "waiting"}
+    gpus = [] if settings.by == "slurm" or settings.address else gpus_of(settings)
+    here = settings.by == "local" or (settings.by == "ray" and not settings.address)
+    on_gpu = bool(gpus) if here else settings.run.device != "cpu"
+    tasks = [task_of(settings, made, cell, on_gpu=on_gpu) for cell in waiting.values()]
+    progress(STAGE, count(len(tasks), "cell"), 0, len(tasks))
+    with contextlib.closing(engine_of(settings, gpus).measure(tasks)) as results:  # type: ignore[type-var]
+        for done, result in enumerate(results, 1):
+            made.record(_recorded(waiting[result.name], result))
+            progress(STAGE, f"{result.name}: {result.state}", done, len(tasks))
+    require_a_cell(made)
+
+
+def engine_of(settings: SweepSettings, gpus: Sequence[str]) -> Engine:
+    """Return the engine of a sweep, with the GPUs of this machine that it may use."""
+    if settings.by == "ray":
+        return RayEngine(settings.address, settings.workers or max(1, len(gpus)), len(gpus))
+    if settings.by == "slurm":
+        words = dict(word.split("=", 1) for word in settings.slurm)
+        options = {key: int(value) if value.isdigit() else value for key, value in words.items()}
+        return SlurmEngine(settings.workers or 1, options)
+    return LocalEngine(list(gpus) or [None] * (settings.workers or 1))
+
+
+def task_of(settings: SweepSettings, made: Sweep, cell: SweepCell, *, on_gpu: bool) -> CellTask:
+    """Return what a worker is told of a cell: the words of `energyscope run`."""
+    run = settings.settings_of(cell, made.path)
+    model = str(Path(run.model).resolve()) if Path(run.model).is_dir() else run.model
+    options = as_options(run, leave=("name", "root"))
+    return CellTask(
+        name=cell.name,
+        root=str(made.path.resolve()),
+        options=(model, *options),
+        on_gpu=on_gpu,
+        gpus=(cell.gpu,) if cell.gpu else (),
+    )
+
+
+def _recorded(cell: SweepCell, result: CellResult) -> SweepCell:
+    why = reason("failed", error=result.why) if result.why else None
+    return replace(cell, state=result.state, reason=why, seconds=result.seconds, host=result.host)

@@ -1,0 +1,54 @@
+"""Ray and Slurm: the same cells, the same results as here, by processes that these start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from energyscope.engines.cell import CellTask
+from energyscope.engines.on_ray import RayEngine
+from energyscope.engines.on_slurm import SlurmEngine
+from energyscope.errors import UsageError
+
+OPTIONS = (
+    "tiny-gpt2", "--device=cpu", "--stages=profile", "--granularity=coarse", "--passes=1", "--window=0.02",
+    "--component-budget=0.05", "--sequence-length=8",
+)  # fmt: skip
+
+
+def tasks(root: Path) -> list[CellTask]:
+    wrong = CellTask("wrong", str(root), ("no-such-model",), on_gpu=False)
+    return [wrong, *(CellTask(f"cell{number}", str(root), OPTIONS, on_gpu=False) for number in range(2))]
+
+
+@pytest.mark.parametrize(
+    "engine", [RayEngine(None, workers=2, gpus=0), SlurmEngine(2, cluster="local")], ids=["ray", "slurm"]
+)
+def test_cells_are_measured_by_workers(engine: RayEngine | SlurmEngine, tmp_path: Path) -> None:
+    """GIVEN two cells and one that cannot be THEN two runs are there, and the third says what its run said."""
+    engine.check()
+    results = {result.name: result for result in engine.measure(tasks(tmp_path))}
+    assert {name: result.state for name, result in results.items()} == {
+        "wrong": "failed", "cell0": "done", "cell1": "done",
+    }  # fmt: skip
+    assert str(results["wrong"].why).startswith("no model is called")
+    assert all((tmp_path / name / "per_layer_energy.csv").is_file() for name in ("cell0", "cell1"))
+
+
+def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    """GIVEN no sbatch on the path, or a package that is not installed, THEN it is said before anything is made."""
+    with pytest.raises(UsageError, match="use a login node"):
+        SlurmEngine(1).check()
+
+
+@pytest.mark.parametrize(
+    ("engine", "package"), [(RayEngine(None, 1, 0), "ray"), (SlurmEngine(1), "slurm")], ids=["ray", "slurm"]
+)
+def test_a_missing_package_is_named(
+    engine: RayEngine | SlurmEngine, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN an installation without the extra THEN the message says what to install."""
+    monkeypatch.setattr(f"energyscope.engines.on_{package}.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=rf"pip install 'energyscope-llm\[{package}\]'"):
+        engine.check()
