@@ -69,7 +69,7 @@ def answers(uuid: str) -> bool:
 
 def lock_path(uuid: str) -> Path:
     """Return the file whose lock gives a GPU of this host to one cell."""
-    return Path(tempfile.gettempdir()) / f"energyscope-{uuid.replace('/', '_')}.lock"
+    return Path(tempfile.gettempdir()) / f"energyscope-cells-{uuid.replace('/', '_')}.lock"
 
 
 @contextlib.contextmanager
