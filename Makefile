@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint format golden docs wheel clean
+.PHONY: help install demo test test-slow lint format golden docs wheel lowest clean
 
 help:  ## Show what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ docs: $(READY)  ## Build the reference of all modules into build/docs
 
 wheel: $(READY)  ## Build the wheel and test it in a clean environment elsewhere
 	.ci/wheel
+
+lowest: $(READY)  ## Try the lowest versions that pyproject.toml allows in an environment elsewhere (about 5 minutes)
+	$(BIN)/python tools/lowest.py
 
 clean:  ## Remove the environment and what was built
 	rm -rf $(VENV) dist build
