@@ -10,6 +10,8 @@ from browsing import browser  # noqa: F401
 from commands import Command, caller
 from fake_nvml.library import FakeNvml, build, put_under
 
+from energyscope.metering import claims
+
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start as well.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,6 +46,14 @@ def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
     places = {here / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_claims(tmp_path_factory):
+    """Keep fake GPUs of one test process from looking like those of another one that runs beside it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(claims, "FOLDER", tmp_path_factory.mktemp("claims"))
+        yield
 
 
 @pytest.fixture(scope="session")

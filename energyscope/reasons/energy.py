@@ -29,6 +29,7 @@ WORDS: dict[str, str] = {
     "slowed-by-heat": "the GPU slowed down because of heat or a hardware limit",
     # who else used the device
     "busy-without-us": "the GPU was {share:percent} busy while nothing of this run was on it",
+    "measured-by-another-run": "{run} measures on {gpu} too: each one's joules hold the other's; stop one of them",
     "memory-grew": "memory of other programs on this GPU grew by {mib:in MiB}",
     "on-device": "{device}: {what:reason}",
     "other-process": "process {pid} also uses this GPU",

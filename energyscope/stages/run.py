@@ -6,6 +6,7 @@ still be reported.
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from energyscope.errors import DeviceError, EnergyscopeError, UsageError
 from energyscope.failures import explained, no_memory_left
 from energyscope.loading import LoadedModel
 from energyscope.loading.tensor_parallel import leave
+from energyscope.metering.claims import claimed
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
@@ -59,6 +61,7 @@ from energyscope.stages.resume_run import resumable, take_up
 from energyscope.stages.sampling_budget import TimeEstimate
 from energyscope.workloads import Workload
 
+LOG = logging.getLogger("energyscope")
 METERED = ("load", *(stage.name for stage in STAGES if stage.metered))
 OnOpen = Callable[[Path, Mapping[str, Sequence[TimeEstimate]]], None]
 
@@ -242,8 +245,12 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
         settings, loaded, evaluation, why_none, workload, dict(meters), store, progress, sensor=sensor
     )
     try:
-        with write_lock(store.path):
+        with (
+            write_lock(store.path),
+            claimed(facts.measured_gpus(context.meters["profile"]), store.path.name) as others,
+        ):
             _begin(context, lacking, command, loading)
+            _warn(context, others)
             if on_open is not None:
                 times = estimated_times(context)
                 on_open(store.path, {name: times[name] for name in times if lacking is None or name in lacking})
@@ -253,6 +260,14 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
     except KeyboardInterrupt as error:
         error.add_note(_saved(store))
         raise
+
+
+def _warn(context: Context, others: Sequence[Reason]) -> None:
+    """Tell of other runs on the same GPUs now, while one of them may still be stopped, and on the page."""
+    for other in others:
+        LOG.warning("energyscope: %s", other.words)
+    if others:
+        context.store.update(warnings=[*context.store.document["warnings"], *others])
 
 
 def _begin(
