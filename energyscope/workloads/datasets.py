@@ -81,7 +81,13 @@ def _load(name: str, hub_set: HubSet) -> Mapping[str, list[Any]]:
             f"the data set {name} ({hub_set.hub_id}) is neither cached nor reachable "
             f"({first_line(error)}): give a file with --data"
         ) from error
-    return {column: list(rows[column]) for column in (hub_set.text, hub_set.label) if column}
+    try:
+        return {column: list(rows[column]) for column in (hub_set.text, hub_set.label) if column}
+    except Exception as error:  # files in its cache are read only now
+        raise DataError(
+            f"the rows of the data set {name} ({hub_set.hub_id}) cannot be read ({first_line(error)}): remove it "
+            "from the cache of `datasets`, or give a file with --data"
+        ) from error
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -300,6 +301,25 @@ def test_hub_data_set_without_network_fails_at_once(
     with pytest.raises(DataError, match="neither cached nor reachable"):
         load_evaluation(replace(decoder, adapter=replace(decoder.adapter, dataset=dataset)))
     assert (constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE) == (False, False)
+
+
+def test_a_hub_data_set_whose_rows_fail_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a data set whose iterator raises after some rows THEN one line says so, and what to do."""
+    library = pytest.importorskip("datasets")
+    from huggingface_hub import constants
+
+    class Rows:
+        """Rows in a cache that was cut off."""
+
+        def __getitem__(self, column: str) -> Iterator[str]:
+            """Yield one row."""
+            yield "a story"
+            raise OSError(f"{column}: expected to read 8 bytes, got 3")
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(library, "load_dataset", lambda *_names, **_options: Rows())
+    with pytest.raises(DataError, match=r"rows of the data set sst2 .*got 3\): remove it from the cache.*--data"):
+        datasets.hub_texts("sst2")
 
 
 @pytest.mark.parametrize("name", bundled.MODELS)
