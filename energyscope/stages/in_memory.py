@@ -53,7 +53,8 @@ def profile(
         DeviceError: it lies on several devices.
 
     """
-    tensors = [value for value in inputs.values() if isinstance(value, torch.Tensor)]
+    given = inputs.values() if isinstance(inputs, Mapping) else ()  # and not a data loader, say
+    tensors = [value for value in given if isinstance(value, torch.Tensor)]
     if not tensors or not tensors[0].dim():
         raise UsageError("inputs: name the forward's arguments, a tensor with the batch first among them")
     device = _device_of(model)

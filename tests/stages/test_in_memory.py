@@ -90,6 +90,7 @@ def test_an_adapter_may_say_what_is_what(tmp_path: Path) -> None:
     ("inputs", "options", "error", "words"),
     [
         ({}, {}, UsageError, "name the forward's arguments"),
+        (iter([torch.zeros(1, 4)]), {}, UsageError, "name the forward's arguments"),
         ({"ids": torch.zeros(1, 4)}, {}, ModelError, "the forward of Mixer fails on these inputs"),
         (
             {"ids": torch.zeros(1, 4, dtype=torch.long)},
@@ -100,7 +101,7 @@ def test_an_adapter_may_say_what_is_what(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(
-    tmp_path: Path, inputs: dict[str, Any], options: dict[str, Any], error: type[Exception], words: str
+    tmp_path: Path, inputs: Any, options: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     """GIVEN no inputs, wrong ones, or more than a profile, THEN one line says so and no run is begun."""
     with pytest.raises(error, match=words):
