@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 AS_KNOWN = ("torch",)
-EXTRAS = ("datasets", "images", "torchao")
+EXTRAS = ("datasets", "images", "slurm", "torchao")
 SHORT = ("--granularity", "coarse", "--passes", "3", "--max-examples", "32", "--device", "cpu")
 COMMANDS = (
     ("--help",),
