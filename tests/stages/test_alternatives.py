@@ -261,6 +261,23 @@ def test_a_compiled_step_is_measured_and_forgotten(llama):
     assert state_of(llama.model) == before
 
 
+@pytest.mark.slow
+def test_a_compiler_that_fails_costs_only_the_compiled_step(llama, tmp_path, monkeypatch):
+    """GIVEN a machine without a working compiler THEN it says so, others are measured, the model stays."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # not what other tests compiled
+    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", (str(tmp_path / "no-compiler"),))
+    before = state_of(llama.model)
+    document, _ = measured(
+        llama, context_length=16, settings={"batch_sizes": (1,), "context_lengths": (16,), "budget_s": 300.0}
+    )
+    reasons = {(entry["phase"], entry["value"]): read(entry["reason"]) for entry in document["skipped"]}
+    failed = reasons["decode", "torch-compile"]
+    assert failed.code == "measurement-failed"
+    assert "compiler" in failed.words
+    assert len(document["rows"]) >= 3
+    assert state_of(llama.model) == before
+
+
 # --- known joules, in virtual time ------------------------------------------------------------------------------
 
 OWN = Alternative(BASE, BASE, "decode", 1, 1024, "eager", "dynamic", "sdpa")
