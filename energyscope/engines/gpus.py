@@ -1,19 +1,15 @@
-"""The GPUs that a worker sees, and the lock that gives each to one cell at a time on a host."""
+"""The GPUs that a worker sees, by UUID, and one of them for a cell alone."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import socket
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import IO
 
 from energyscope.errors import DeviceError, MeterError
+from energyscope.metering.claims import CELLS, claimed, is_claimed
 from energyscope.metering.nvml.devices import Gpu, list_gpus, resolve_gpus
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -38,7 +34,7 @@ def visible_gpus() -> list[Gpu]:
 def take_gpu(uuids: Sequence[str], stop: threading.Event | None = None) -> Iterator[str]:
     """Hold one of the GPUs, or of all that are visible where none is named, and yield its UUID.
 
-    Waits until one is free. The lock is of this host, for all users; the kernel releases it with the process.
+    Waits until one is free, of other cells and of runs. Its lock is of this host, and ends with the process.
 
     Raises:
         DeviceError: no GPU is visible, or ``stop`` was set while waiting.
@@ -47,16 +43,14 @@ def take_gpu(uuids: Sequence[str], stop: threading.Event | None = None) -> Itera
     wanted = list(uuids) or [gpu.uuid for gpu in visible_gpus()]
     if not wanted:
         raise DeviceError("no GPU is visible to this worker: give it one, or use --device cpu")
-    while True:
+    while not (stop and stop.is_set()):
         for uuid in wanted:
-            with _lock_file(uuid) as file:
-                if _locked(file):
-                    _sign(file)
+            with claimed([uuid], "a sweep", whose=CELLS) as others:
+                if not others and not is_claimed(uuid):
                     yield uuid
                     return
-        if stop is not None and stop.is_set():
-            raise DeviceError("stopped while waiting for a free GPU")
         time.sleep(ASK_S)
+    raise DeviceError("stopped while waiting for a free GPU")
 
 
 def answers(uuid: str) -> bool:
@@ -65,38 +59,3 @@ def answers(uuid: str) -> bool:
         return any(gpu.uuid == uuid for gpu in list_gpus())
     except MeterError:
         return False
-
-
-def lock_path(uuid: str) -> Path:
-    """Return the file whose lock gives a GPU of this host to one cell."""
-    return Path(tempfile.gettempdir()) / f"energyscope-cells-{uuid.replace('/', '_')}.lock"
-
-
-@contextlib.contextmanager
-def _lock_file(uuid: str) -> Iterator[IO[str]]:
-    """Open the lock's file, of whichever user it is: that of another in /tmp must not be opened to be made."""
-    path = lock_path(uuid)
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        number = os.open(path, flags)
-    except FileNotFoundError:
-        number = os.open(path, flags | os.O_CREAT, 0o666)
-        with contextlib.suppress(OSError):
-            path.chmod(0o666)
-    with os.fdopen(number, "r+", encoding="utf-8") as file:
-        yield file
-
-
-def _locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _sign(file: IO[str]) -> None:
-    """Write who holds the lock, for whoever wonders why a GPU is not free."""
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    file.flush()

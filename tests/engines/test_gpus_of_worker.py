@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from energyscope.engines import gpus as module
-from energyscope.engines.gpus import VISIBLE, answers, lock_path, take_gpu, visible_gpus
+from energyscope.engines.gpus import VISIBLE, answers, take_gpu, visible_gpus
 from energyscope.errors import DeviceError
+from energyscope.metering import claims
+from energyscope.metering.claims import claimed
 
 A, B = "GPU-1a2b-00", "GPU-1a9f-11"
 TWO = f"gpu {A} Fake H200\nat 0 power_w 200\ngpu {B} Fake T4\nat 0 power_w 50"
@@ -20,7 +22,7 @@ TWO = f"gpu {A} Fake H200\nat 0 power_w 200\ngpu {B} Fake T4\nat 0 power_w 50"
 
 @pytest.fixture(autouse=True)
 def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(claims, "FOLDER", tmp_path)
     monkeypatch.setattr(module, "ASK_S", 0.05)
 
 
@@ -64,7 +66,6 @@ def test_a_gpu_is_held_by_one_cell_at_a_time() -> None:
             assert not taken
         thread.join(timeout=5)
         assert taken == [B]
-        assert f"process {module.os.getpid()}" in lock_path(A).read_text(encoding="utf-8")
 
 
 def test_who_waits_for_a_gpu_can_be_stopped() -> None:
@@ -75,14 +76,12 @@ def test_who_waits_for_a_gpu_can_be_stopped() -> None:
         pytest.fail("it was held twice")
 
 
-def test_a_lock_is_no_way_into_another_file(tmp_path: Path) -> None:
-    """GIVEN a link in the place of a lock THEN it is not followed."""
-    other = tmp_path / "precious"
-    other.write_text("kept", encoding="utf-8")
-    lock_path(A).symlink_to(other)
-    with pytest.raises(OSError, match="symbolic links"), take_gpu((A,)):
-        pytest.fail("it was followed")
-    assert other.read_text(encoding="utf-8") == "kept"
+def test_a_cell_waits_for_a_run_that_is_none_of_the_sweep() -> None:
+    """GIVEN a run on a GPU THEN a cell takes the other one, and that run is not told of the cell."""
+    with claimed([A], "somebody's run"), take_gpu((A, B)) as gpu:
+        assert gpu == B
+        with claimed([B], "the cell's own run") as others:
+            assert others == []
 
 
 def test_no_gpu_is_one_line(fake_nvml: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
