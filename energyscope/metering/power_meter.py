@@ -126,7 +126,7 @@ class PowerMeter(WatchedMeter):
         """
         at_s = (record["before_s"] + record["after_s"]) / 2
         gap = bool(self.records) and at_s - self.records[-1]["after_s"] > self.gap_s
-        if not self.records or record["reading_w"] != self.records[-1]["reading_w"]:
+        if not self.records or gap or record["reading_w"] != self.records[-1]["reading_w"]:
             self._same_since_s = at_s
         stuck = at_s - self._same_since_s > self.stuck_s
         energy_mj = self._integral.add(at_s, record["reading_w"])

@@ -27,6 +27,7 @@ FIRST_TICKS_TIMEOUT_S = 15.0
 PIPE_BYTES = 1 << 20  # some three minutes of readings: nobody needs to read them during a window
 ENDING_S = 2.0
 SILENT_S = 20.0  # longer than the first ticks are waited for
+LISTENED_S = 5.0  # at most, since it was last listened for: longer, this process may have been stopped (Ctrl-Z)
 ASLEEP_S = 0.01  # of the host, between two readings: less is how sharply it is known
 
 Record = dict[str, Any]
@@ -122,12 +123,12 @@ class WatchedMeter(ABC):
         self.records: list[Record] = []
         self._neighbours = neighbours
         self._watcher = Watcher(command)
-        self._heard_s = 0.0
+        self._listened_s = self._silent_s = 0.0
         self._asleep_s: float | None = None
 
     def __enter__(self) -> Self:
         self._watcher.start()
-        self._heard_s = time.monotonic()
+        self._listened_s = time.monotonic()
         try:
             self._await_first_ticks()
         except BaseException:
@@ -163,13 +164,16 @@ class WatchedMeter(ABC):
         """
 
     def _drain(self) -> None:
+        now_s = time.monotonic()
+        self._silent_s += min(now_s - self._listened_s, LISTENED_S)
+        self._listened_s = now_s
         for record in self._watcher.drain():
             if "activity" in record:  # it belongs to the tick before
                 self.records[-1].update(record)
             else:
                 slept, completed = self._slept(record), self._completed(record)
                 self.records.append({**completed, "reset": completed["reset"] or slept})
-                self._heard_s = time.monotonic()
+                self._silent_s = 0.0
 
     def _completed(self, record: Record) -> Record:
         """Return a record with ``energy_mj`` and ``reset``; ``records`` holds the ones before it."""
@@ -183,10 +187,9 @@ class WatchedMeter(ABC):
 
     def _require_readings(self) -> None:
         """Raise a MeterError where the sensor shows nothing any more, though no read of it fails."""
-        silent_s = time.monotonic() - self._heard_s
-        if silent_s > self.silent_s:
+        if self._silent_s > self.silent_s:
             raise MeterError(
-                f"{self.silence} for {silent_s:.0f} s: `energyscope doctor` shows what the sensor does, "
+                f"{self.silence} for {self._silent_s:.0f} s: `energyscope doctor` shows what the sensor does, "
                 "another --meter may work"
             )
 

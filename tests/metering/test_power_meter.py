@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from clocks import Clock
 
 from energyscope.errors import MeterError
+from energyscope.metering import process_meter
 from energyscope.metering.nvml.neighbours import Neighbours, Usage
 from energyscope.metering.power_meter import PowerMeter
 
@@ -73,6 +75,21 @@ def test_a_field_that_is_stuck_for_long_is_an_error():
     noisy = [(at, at, 100 + 0.001 * (number % 2)) for number, (at, _, _) in enumerate(repeated(100.0, 31.0))]
     ticks = drained(meter(), noisy).ticks(0.0, 31.0)
     assert not ticks.reset.any()
+
+
+def test_a_process_that_was_stopped_does_not_take_its_meter_for_lost(monkeypatch):
+    """GIVEN minutes in which nobody listened (Ctrl-Z) THEN they are no silence; 20 s of listening in vain are."""
+    clock = Clock()
+    monkeypatch.setattr(process_meter, "time", clock)
+    made = drained(meter(), [(0.0, 0.0, 100.0)])
+    clock.sleep(300.0)
+    made.ticks(0.0, 1.0)
+    for _ in range(3):
+        clock.sleep(4.9)
+        made.ticks(0.0, 1.0)
+    clock.sleep(4.9)
+    with pytest.raises(MeterError, match="has sent nothing for 25 s"):
+        made.ticks(0.0, 1.0)
 
 
 def test_energy_drawn_while_the_host_slept_is_unknown():
