@@ -4,9 +4,9 @@
 
 Workers take cells in order. A cell costs the engine a moment, then a process starts, loads the model and measures;
 some are lost half-way and measured again. The head records each result in turn, and reads all runs at the end. All
-costs are arguments. Their defaults were measured: cells of GPT-2 (`energyscope sweep gpt2 --weights random --precision
-bf16 --execution cuda-graph --component-budget 0.5 --engine local`) on one H200, the head's on two cores of a virtual
-machine.
+costs are arguments. Their defaults were measured: cells of GPT-2 (`energyscope sweep gpt2 --weights random
+--precision bf16 --execution cuda-graph --component-budget 0.5 --engine local`) on one H200, the head's on two cores
+of a virtual machine.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def simulate(cells: int, gpus: int, costs: Costs, record_s: float, seed: int = 0
 
 
 def time_to_record(cells: int) -> float:
-    """Measure what writing sweep.json with so many cells takes here, in seconds: the head does it for each result."""
+    """Measure what writing sweep.json takes here, in seconds: the head does it for each result."""
     with tempfile.TemporaryDirectory() as folder:
         cell = SweepCell(
             "bf16", 8, 1024, "prefill", "done", None, 60.0, "llama-3.2-1b", "cuda-graph", label="llama"
@@ -131,17 +131,22 @@ def main() -> None:
     if as_json:
         print(json.dumps({"cells": cells, "gpus": gpus, "record_s": record_s, **asdict(outcome)}, indent=1))
         return
-    print(
-        f"{cells} cells on {gpus} GPUs: {outcome.hours:.2f} h, of which {outcome.end_s:.0f} s at the end; with nothing "
-        f"but measuring {outcome.ideal_hours:.2f} h\n"
-        f"GPUs measure {outcome.measuring_share:.0%} of the time; {outcome.measured_again} cells measured again\n"
-        f"head: {record_s * 1e3:.0f} ms a result, busy {outcome.head_share:.1%}; it is the limit beyond "
-        f"{outcome.head_limit_gpus:,.0f} GPUs\n"
+    print("\n".join(in_words(cells, gpus, record_s, outcome)))
+
+
+def in_words(cells: int, gpus: int, record_s: float, outcome: Outcome) -> list[str]:
+    """Return what a sweep takes, in lines."""
+    again, limit = outcome.measured_again, outcome.head_limit_gpus
+    return [
+        f"{cells} cells on {gpus} GPUs: {outcome.hours:.2f} h, of which {outcome.end_s:.0f} s at the end; "
+        f"with nothing but measuring {outcome.ideal_hours:.2f} h",
+        f"GPUs measure {outcome.measuring_share:.0%} of the time; {again} cells measured again",
+        f"head: {record_s * 1e3:.0f} ms a result, busy {outcome.head_share:.1%}; the limit beyond {limit:,.0f} GPUs",
         f"shared file system, if it holds the libraries: {outcome.first_read_gb:.0f} GB at the start, then "
-        f"{outcome.files_per_s:,.0f} files opened a second\n"
+        f"{outcome.files_per_s:,.0f} files opened a second",
         f"energy: GPUs {outcome.gpu_kwh:.2f} kWh, of which {outcome.measuring_kwh:.2f} while measuring; head "
-        f"{outcome.head_kwh:.2f} kWh"
-    )
+        f"{outcome.head_kwh:.2f} kWh",
+    ]
 
 
 if __name__ == "__main__":
