@@ -5,7 +5,7 @@
 Workers take cells in order. A cell costs the engine a moment, then a process starts, loads the model and measures;
 some are lost half-way and measured again. The head records each result in turn, and reads all runs at the end. All
 costs are arguments. Their defaults were measured: cells of GPT-2 (`energyscope sweep gpt2 --weights random
---precision bf16 --execution cuda-graph --component-budget 0.5 --engine local`) on one H200, the head's on two cores
+--precision bf16 --execution cuda-graph --component-budget 0.5 --engine local`) on an H200, the head's on two cores
 of a virtual machine.
 """
 
@@ -136,16 +136,16 @@ def main() -> None:
 
 def in_words(cells: int, gpus: int, record_s: float, outcome: Outcome) -> list[str]:
     """Return what a sweep takes, in lines."""
-    again, limit = outcome.measured_again, outcome.head_limit_gpus
+    again, limit, hours = outcome.measured_again, outcome.head_limit_gpus, f"{outcome.hours:.2f} h"
+    head = f"head: {record_s * 1e3:.0f} ms a result, busy {outcome.head_share:.1%}"
+    reads = f"{outcome.first_read_gb:.0f} GB at the start, then {outcome.files_per_s:,.0f} files opened a second"
+    gpus_kwh = f"GPUs {outcome.gpu_kwh:.2f} kWh, of which {outcome.measuring_kwh:.2f} while measuring"
     return [
-        f"{cells} cells on {gpus} GPUs: {outcome.hours:.2f} h, of which {outcome.end_s:.0f} s at the end; "
-        f"with nothing but measuring {outcome.ideal_hours:.2f} h",
+        f"{cells} cells on {gpus} GPUs: {hours}, with nothing but measuring {outcome.ideal_hours:.2f} h",
         f"GPUs measure {outcome.measuring_share:.0%} of the time; {again} cells measured again",
-        f"head: {record_s * 1e3:.0f} ms a result, busy {outcome.head_share:.1%}; the limit beyond {limit:,.0f} GPUs",
-        f"shared file system, if it holds the libraries: {outcome.first_read_gb:.0f} GB at the start, then "
-        f"{outcome.files_per_s:,.0f} files opened a second",
-        f"energy: GPUs {outcome.gpu_kwh:.2f} kWh, of which {outcome.measuring_kwh:.2f} while measuring; head "
-        f"{outcome.head_kwh:.2f} kWh",
+        f"{head}, and {outcome.end_s:.0f} s at the end; it is the limit beyond {limit:,.0f} GPUs",
+        f"shared file system, if it holds the libraries: {reads}",
+        f"energy: {gpus_kwh}; head {outcome.head_kwh:.2f} kWh",
     ]
 
 
