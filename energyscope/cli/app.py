@@ -16,7 +16,7 @@ from energyscope.cli.options import PanelledCommand
 
 COMMANDS = {  # each is `command`, or with others `app`, in the module of its name, with _ for -
     "run": "Measure a model's energy and impact, and write a report.",
-    "sweep": "Measure a model over lengths, batch sizes and precisions.",
+    "sweep": "Measure models over lengths, batch sizes, precisions and executions, on one GPU or many.",
     "benchmark": "Compare a model's precisions: latency, energy and accuracy.",
     "plan": "Choose a precision for each part inside a budget for the predictions, and verify it.",
     "figures": "Write a run's figures for a paper; with RUN2, a comparison too.",

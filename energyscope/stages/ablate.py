@@ -5,11 +5,16 @@ and keeps what each layer is given. Then every change is made by itself, in pass
 it is made, and the predictions are compared example by example.
 
 Removal tells how *critical* a component is, quantization how *sensitive* (`energyscope.impact.methods`).
+
+Changes do not depend on each other. A stage that was stopped goes on with those that are missing, if the
+original's outputs are bit by bit what they were and the last finished change gives what it gave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -35,6 +40,7 @@ from energyscope.impact.upstream_check import UpstreamCheck
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.runs import schema
+from energyscope.runs.files import json_ready
 from energyscope.runs.schema import ImpactRow
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages.context import Context, Entries
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 STAGE = "ablate"
+ORIGINAL = "original"  # of a journal's entry: the digest of what the unchanged model gave
 
 
 def run(context: Context) -> Reason | None:
@@ -67,6 +74,7 @@ def run(context: Context) -> Reason | None:
             adaptive=settings.adaptive,
             seed=settings.seed,
             predictors=settings.predict,
+            earlier=[entry for entry in read_journal(store.path) if entry.get("stage") == STAGE],
             journal=store.journal,
             progress=context.progress,
         )
@@ -86,7 +94,7 @@ def write(store: RunStore, entries: Entries) -> bool:
     latest = {  # by changed component and method, which all rows of an entry have in common
         (str(entry["rows"][0]["component"]), str(entry["rows"][0]["method"])): entry
         for entry in entries
-        if entry.get("stage") == STAGE and entry["rows"]
+        if entry.get("stage") == STAGE and entry.get("rows")
     }
     if not latest:
         return False
@@ -123,6 +131,7 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
     adaptive: bool = False,
     predictors: bool = False,
     seed: int = 0,
+    earlier: Entries = (),
     journal: Journal = lambda _: None,
     progress: Progress = silent,
 ) -> AblationResult:
@@ -132,8 +141,8 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
     With ``adaptive`` a component is measured only until its place in the ranking is clear; with
     ``predictors`` the rows of cheap predictors come last (`energyscope.impact.predicting.predictors`).
     ``journal`` gets the rows of a (component, method), and its packed outcomes by example, as soon as they are
-    finished. Intervals are bootstrapped over examples, with the same resamples for every component. The model is
-    put in eval mode.
+    finished; ``earlier`` is what it got from a stage that was stopped. Intervals are bootstrapped over examples,
+    with the same resamples for every component. The model is put in eval mode.
 
     Raises:
         UsageError: there is no such method.
@@ -146,30 +155,67 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
     model.eval()
     plan = [*singles(tree, methods), *more]
 
-    def keep(rows: list[ImpactRow], examples: Mapping[str, Any] | None) -> None:
-        result.rows.extend(rows)
-        journal({"stage": STAGE, "rows": rows, "examples": examples})
+    def finished(changes: Sequence[Intervention]) -> Iterator[dict[str, Any]]:
+        for measurement in _measured(changes, prepared, looks, progress):
+            rows = impact_rows(measurement, prepared.reference, seed)
+            outcomes = measurement.outcomes(prepared.reference.sizes())
+            yield {"stage": STAGE, "rows": rows, "examples": None if outcomes is None else pack(outcomes)}
 
     try:
         progress(STAGE, "the original's predictions", 0, len(plan))
         looks = EarlyStopping(len(evaluation.batches), adaptive=adaptive, seed=seed)
         prepared = _prepare(model, tree, evaluation, plan, looks)
         result = AblationResult([], prepared.reference.baseline(), prepared.notes())
-        for measurement in _measured(plan, prepared, looks, progress):
-            rows = impact_rows(measurement, prepared.reference, seed)
-            outcomes = measurement.outcomes(prepared.reference.sizes())
-            keep(rows, None if outcomes is None else pack(outcomes))
+        original = prepared.original()
+        kept = {} if adaptive else kept_entries(earlier, original, plan)  # adaptive compares all with each other
+        if kept and not _given_again(kept, finished, plan):
+            kept = {}
+        if earlier and not kept:
+            journal({"stage": STAGE, schema.BEGUN_AGAIN: True})
+        if not kept:
+            journal({"stage": STAGE, ORIGINAL: original})
+        result.rows.extend(ImpactRow(**row) for entry in kept.values() for row in entry["rows"])
+        for entry in finished([change for change in plan if change.key not in kept]):
+            result.rows.extend(entry["rows"])
+            journal(entry)
         progress(STAGE, "the original's predictions, again", len(plan), len(plan))
         result.notes.extend(check_restored(prepared.reference))
         if predictors:
             progress(STAGE, "predictors", len(plan), len(plan))
             if rows := _predicted(model, tree, evaluation, methods, result.notes, seed):
-                keep(rows, None)
+                result.rows.extend(rows)
+                journal({"stage": STAGE, "rows": rows, "examples": None})
     except torch.OutOfMemoryError as error:
         raise DeviceError(
             "out of memory while ablating: free memory on the device, or give shorter texts with --data"
         ) from error
     return result
+
+
+def kept_entries(
+    earlier: Entries, original: str, plan: Sequence[Intervention]
+) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Return what a stopped stage finished, by component and method in its order; nothing if it cannot be used.
+
+    It can if the original's outputs were the ``original`` ones, and the stage declared nothing void.
+    """
+    if not any(entry.get(ORIGINAL) == original for entry in earlier) or any("void" in entry for entry in earlier):
+        return {}
+    wanted = {change.key for change in plan}
+    entries = [entry for entry in earlier if entry.get("rows")]
+    keys = [(str(entry["rows"][0]["component"]), str(entry["rows"][0]["method"])) for entry in entries]
+    return {key: entry for key, entry in zip(keys, entries, strict=True) if key in wanted}
+
+
+def _given_again(
+    kept: Mapping[tuple[str, str], Mapping[str, Any]],
+    finished: Callable[[Sequence[Intervention]], Iterator[Mapping[str, Any]]],
+    plan: Sequence[Intervention],
+) -> bool:
+    """Tell whether the last finished change gives what it gave: till then nothing of a change had stayed."""
+    key = list(kept)[-1]
+    [again] = finished([change for change in plan if change.key == key])
+    return bool(json.loads(json.dumps(json_ready(again))) == kept[key])
 
 
 @dataclass
@@ -179,6 +225,11 @@ class _Prepared:
     reference: Reference
     starts: LayerStarts
     changer: Changer
+
+    def original(self) -> str:
+        """Return a digest of the original's outputs, and of whether passes begin at the layer that is changed."""
+        told = repr((self.reference.checksums, bool(self.starts.reason)))
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def notes(self) -> list[Reason]:
         why = self.starts.reason if len(self.starts.layers) > 1 else None

@@ -26,7 +26,7 @@ from energyscope.settings.run import RunSettings
 from energyscope.stages.phases import finished_phases
 from energyscope.stages.registry import STAGES
 
-PROFILE = "profile"
+PROFILE, ABLATE = "profile", "ablate"
 MODEL_CHANGES = ("host_peak_bytes",)  # from one loading to the next
 OF_A_HOST = ("platform", "threads")
 OF_A_BOARD = ("name", "uuid", "measured", "driver", "power_limit_w")
@@ -145,5 +145,5 @@ def _begun_again(entries: Sequence[Mapping[str, Any]], lacking: Sequence[str]) -
             scenes = dict.fromkeys(entry.get("scene") for entry in own)
             yield from ({"stage": name, "scene": scene, schema.BEGUN_AGAIN: True}
                         for scene in scenes if scene not in finished)  # fmt: skip
-        elif own:
+        elif own and name != ABLATE:  # which decides itself
             yield {"stage": name, schema.BEGUN_AGAIN: True}

@@ -11,8 +11,16 @@ import pytest
 
 from energyscope.errors import ModelError, RunError, UsageError
 from energyscope.runs.locks import write_lock
-from energyscope.runs.schema import BEGUN_AGAIN, ENERGY_FILE, JOURNAL_FILE, REPORT_FILE, RUN_FILE, SWEEP_FILE
-from energyscope.runs.store import Run, lacking_stages, read_document, read_journal
+from energyscope.runs.schema import (
+    BEGUN_AGAIN,
+    ENERGY_FILE,
+    IMPACT_FILE,
+    JOURNAL_FILE,
+    REPORT_FILE,
+    RUN_FILE,
+    SWEEP_FILE,
+)
+from energyscope.runs.store import Run, RunStore, lacking_stages, read_document, read_journal
 from energyscope.stages import phases
 from energyscope.stages import run as module
 from energyscope.stages.registry import STAGES
@@ -250,3 +258,65 @@ def test_entries_before_a_new_begin_do_not_count(stopped: Path) -> None:
     ]  # fmt: skip
     (stopped / JOURNAL_FILE).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     assert read_journal(stopped) == [entries[1], entries[5]]
+
+
+ABLATED: dict[str, Any] = {
+    "device": "cpu", "stages": ("ablate",), "granularity": "coarse", "max_examples": 4,
+    "methods": ("zero", "mean"), "predict": False, "name": "stopped",
+}  # fmt: skip
+
+
+def stopped_ablation(root: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> Path:
+    """A run that was interrupted in its ablations, when so many changes were finished."""
+    journal, finished = RunStore.journal, []
+
+    def stopping(store: RunStore, entry: Any) -> None:
+        journal(store, entry)
+        finished.extend(entry.get("rows", ())[:1])
+        if len(finished) == after:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunStore, "journal", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run("tiny-gpt2", root=root, **ABLATED)
+    monkeypatch.undo()
+    return root / "stopped"
+
+
+def changes_of(path: Path) -> list[tuple[str, str]]:
+    rows = [entry["rows"][0] for entry in read_journal(path) if entry.get("rows")]
+    return [(row["component"], row["method"]) for row in rows]
+
+
+def test_ablations_go_on_with_the_changes_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a run that was stopped in its ablations THEN each change is kept once, as in a whole run's table."""
+    path = stopped_ablation(tmp_path, monkeypatch, after=3)
+    before = read_journal(path)
+    resume(path)
+    after = read_journal(path)
+    assert after[: len(before)] == before
+    assert len(changes_of(path)) == len(set(changes_of(path))) > 3
+    whole = run("tiny-gpt2", root=tmp_path / "whole", **ABLATED)
+    assert (path / IMPACT_FILE).read_text() == (whole.path / IMPACT_FILE).read_text()
+
+
+@pytest.mark.parametrize("spoilt", ["original", "last change"])
+def test_ablations_begin_again_where_the_model_gives_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: str
+) -> None:
+    """GIVEN another original, or a last change that gives another effect, THEN nothing from before counts."""
+    path = stopped_ablation(tmp_path, monkeypatch, after=3)
+    lines = [json.loads(line) for line in (path / JOURNAL_FILE).read_text().splitlines()]
+    if spoilt == "original":
+        next(line for line in lines if "original" in line)["original"] = "0"
+    else:
+        lines[-1]["rows"][0]["value"] = 7.0
+    (path / JOURNAL_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = resume(path)
+    assert done.impact is not None
+    assert 7.0 not in done.impact["value"].tolist()
+    whole = run("tiny-gpt2", root=tmp_path / "whole", **ABLATED)
+    assert (path / IMPACT_FILE).read_text() == (whole.path / IMPACT_FILE).read_text()
+    assert changes_of(path) == changes_of(whole.path)
