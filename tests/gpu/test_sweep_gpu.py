@@ -1,51 +1,43 @@
-"""A sweep on a real GPU: cells share a started sensor, and foretell a length that was left out.
-
-About a minute on an H200: coarse components and one window of each are enough for what is claimed here.
-"""
+"""Sweeps by an engine on a real GPU: cells are on it alone, whoever began them, and say which it was."""
 
 from __future__ import annotations
 
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from energyscope.loading.devices import cuda_uuid
+from energyscope.runs.store import load_run
 
-from energyscope.runs.store import load_run  # noqa: E402
-from energyscope.settings.run import RunSettings  # noqa: E402
-from energyscope.stages.predict import PredictSettings, predict  # noqa: E402
-from energyscope.stages.sweep import SweepSettings, sweep  # noqa: E402
+pytestmark = pytest.mark.gpu
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
-]
-LENGTHS = (32, 128, 256, 512)
-LEFT_OUT = 256
+SWEEP = (
+    "sweep", "gpt2", "--weights", "random", "--precision", "bf16", "--granularity", "coarse",
+    "--sequence-length", "64", "--component-budget", "0.2", "--engine", "local", "--gpus", "0",
+)  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    common = RunSettings(
-        "llama-3.2-1b", root=tmp_path_factory.mktemp("runs"), weights="random", phase="prefill", passes=1,
-        granularity="coarse", layers="kinds", execution="cuda-graph", component_budget_s=0.4,
-    )  # fmt: skip
-    return sweep(SweepSettings(common, lengths=LENGTHS, precisions=("bf16",), name="swept"))
-
-
-def test_every_cell_is_measured_by_a_counter(made):
-    """Longer passes take more joules, and each run has ticks of its own only."""
-    runs = list(made.runs().values())
-    assert [cell.state for cell in made.cells] == ["done"] * len(LENGTHS)
-    energies = [run.energy.iloc[0]["energy_mj"] for run in runs]
-    assert energies == sorted(energies)
-    assert not any(run.modelled for run in runs)
-    assert {run.document["sensor"]["meter"] for run in runs} == {"nvml"}
-    ends = [run.document["trace_origin_s"] for run in runs]
-    assert ends == sorted(ends)
-
-
-def test_a_length_that_was_left_out_is_foretold(made):
-    """GIVEN the other lengths THEN the whole model's energy at the left-out one is within 15 %."""
-    cells = {cell.tokens: load_run(made.path / cell.name) for cell in made.cells}
-    truth = cells.pop(LEFT_OUT).energy.iloc[0]["energy_mj"]
-    found = predict(list(cells.values()), PredictSettings("llama-3.2-1b", sequence_length=LEFT_OUT))
-    assert found["whole"]["energy_mj"]["value"] == pytest.approx(truth, rel=0.15)
+def test_two_sweeps_share_a_gpu_one_cell_at_a_time(tmp_path: Path) -> None:
+    """GIVEN two sweeps that are begun at once on one GPU THEN one waits, and both measure what the other does."""
+    commands = [
+        [sys.executable, "-m", "energyscope", *SWEEP, "--root", str(tmp_path), "--name", name]
+        for name in ("one", "two")
+    ]
+    sweeps = [subprocess.Popen(command) for command in commands]
+    assert [sweep.wait() for sweep in sweeps] == [0, 0]
+    spans, energies = [], []
+    for name in ("one", "two"):
+        [row] = csv.DictReader((tmp_path / name / "sweep.csv").open(encoding="utf-8"))
+        assert row["board"].removeprefix("GPU-") == cuda_uuid(torch.device("cuda:0")).removeprefix("GPU-")
+        assert row["modelled"] == "False"
+        energies.append(float(row["energy_mj"]))
+        folder = load_run(tmp_path / name / row["cell"]).path
+        ended = (folder / "run.json").stat().st_mtime
+        spans.append((ended - float(row["seconds"]), ended))
+    (_, first_ended), (second_began, _) = sorted(spans)
+    assert second_began >= first_ended - 3.0  # a process ends a little after its last file
+    assert energies[0] == pytest.approx(energies[1], rel=0.1)
