@@ -126,6 +126,8 @@ def main() -> None:
     given = vars(parser.parse_args())
     cells, gpus = given.pop("cells"), given.pop("gpus")
     as_json = given.pop("json")
+    if min(cells, gpus) < 1 or not 0 <= given["lost"] < 1:
+        parser.error("--cells and --gpus are 1 or more, and --lost is a share below 1")
     costs, record_s = Costs(**given), time_to_record(cells)
     outcome = simulate(cells, gpus, costs, record_s)
     if as_json:

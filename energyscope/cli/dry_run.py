@@ -114,8 +114,11 @@ def _duration(seconds: float) -> str:
 def show_sweep_plan(settings: SweepSettings, *, as_json: bool) -> None:
     """Print the plan of a new sweep."""
     from energyscope.stages.sweep_dry_run import preview_sweep
+    from energyscope.stages.sweep_engine import check_engine
 
     settings.check()
+    if settings.by:
+        check_engine(settings)
     _show_sweep([preview_sweep(one) for one in settings.subjects()], as_json=as_json)
 
 

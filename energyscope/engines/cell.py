@@ -19,15 +19,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from energyscope.engines.gpus import answers, take_gpu
+from energyscope.engines.gpus import NoGpuError, answers, take_gpu
 from energyscope.errors import EnergyscopeError, RunError
 from energyscope.runs.locks import BEING_MEASURED, is_being_written
-from energyscope.runs.store import lacking_stages
+from energyscope.runs.store import lacking_stages, load_run
 
 LOGS = "logs"
 LOOK_S = 0.1
 STOPPING_S = 30.0  # in which a run that is told to stop writes what it has
+STOPPED = (130, 143)  # exit codes of a run that somebody else stopped
+BROKEN_S = 30.0  # of a worker without its GPU before it takes another cell: it would fail a whole queue
 CHILD = "energyscope.engines.child"
+SPEAKER = "energyscope: "
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,9 @@ def measure_cell(task: CellTask, stop: threading.Event | None = None) -> CellRes
         _clear(folder)
         with take_gpu(task.gpus, stop) if task.on_gpu else contextlib.nullcontext() as gpu:
             return _measured(task, host, gpu, stop)
+    except NoGpuError as error:
+        time.sleep(BROKEN_S)
+        raise CellLostError(f"{error} ({host})", gpu_is_lost=True) from error
     except (EnergyscopeError, OSError) as error:
         return CellResult(task.name, "failed", str(error), host=host)
 
@@ -99,7 +105,7 @@ def _measured(task: CellTask, host: str, gpu: str | None, stop: threading.Event 
     log = Path(task.root) / LOGS / f"{task.name}.txt"
     log.parent.mkdir(exist_ok=True)
     began = time.monotonic()
-    with log.open("w", encoding="utf-8") as said, _process(task, gpu, said.fileno()) as process:
+    with log.open("a", encoding="utf-8") as said, _process(task, gpu, said.fileno()) as process:
         while process.poll() is None and not (stop and stop.is_set()):
             time.sleep(LOOK_S)
         if process.poll() is None:
@@ -109,12 +115,20 @@ def _measured(task: CellTask, host: str, gpu: str | None, stop: threading.Event 
         return CellResult(task.name, "done", None, seconds, host, gpu)
     if code < 0:
         raise CellLostError(f"its process was ended by {signal.Signals(-code).name}", gpu)
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    why = next((line for line in reversed(lines) if line.strip()), f"exit code {code}")
-    why = why.strip().removeprefix("energyscope: ")
+    if code in STOPPED:
+        raise CellLostError("its process was told to stop", gpu)
+    why = _last_words(log) or f"exit code {code}"
     if gpu is not None and not answers(gpu):
         raise CellLostError(f"{gpu} does not answer any more ({why})", gpu, gpu_is_lost=True)
     return CellResult(task.name, "failed", why, seconds, host, gpu)
+
+
+def _last_words(log: Path) -> str:
+    """Return what a run said last of its failure; how a run goes on is not how its cell does."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = [line.removeprefix(SPEAKER) for line in lines if line.startswith(SPEAKER)]
+    words = said or [line for line in lines if line.strip()]
+    return words[-1].split("; `energyscope run --resume", 1)[0].strip() if words else ""
 
 
 @contextlib.contextmanager
@@ -146,6 +160,7 @@ def _process(task: CellTask, gpu: str | None, output: int) -> Iterator[subproces
 
 def _is_finished(folder: Path) -> bool:
     try:
+        load_run(folder)
         return not lacking_stages(folder)
     except RunError:
         return False
@@ -155,6 +170,9 @@ def _clear(folder: Path) -> None:
     """Remove what was left of a cell that was not finished: its windows are of a board that is cold again."""
     if not folder.exists():
         return
-    if is_being_written(folder):
-        raise RunError(f"{folder} {BEING_MEASURED}")
+    deadline = time.monotonic() + STOPPING_S  # of the run of a worker that was lost
+    while is_being_written(folder):
+        if time.monotonic() > deadline:
+            raise RunError(f"{folder} {BEING_MEASURED}")
+        time.sleep(LOOK_S)
     shutil.rmtree(folder)

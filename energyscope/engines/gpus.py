@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from energyscope.errors import DeviceError, MeterError
+from energyscope.errors import DeviceError, MeterError, UsageError
 from energyscope.metering.claims import CELLS, claimed, is_claimed
 from energyscope.metering.nvml.devices import Gpu, list_gpus, resolve_gpus
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 ASK_S = 1.0
+LOG = logging.getLogger("energyscope")
+
+
+class NoGpuError(DeviceError):
+    """This worker sees no GPU; another one may."""
 
 
 def visible_gpus() -> list[Gpu]:
     """Return the GPUs that CUDA would see in this process, in NVML's words, without CUDA; none without NVML.
 
-    Numbers count as NVML does (by bus): `measure_cell` gives them on as UUIDs.
+    Numbers count as NVML does (by bus): `measure_cell` gives them on as UUIDs. As with CUDA, a name that is not
+    known ends the list.
     """
     try:
         named = os.environ.get(VISIBLE)
         if named is None:
             return [gpu for gpu in list_gpus() if not gpu.mig and not gpu.split]
-        return resolve_gpus([word.strip() for word in named.split(",") if word.strip()])
+        found: list[Gpu] = []
+        with contextlib.suppress(UsageError):
+            for word in named.split(","):
+                found += resolve_gpus([word.strip()])
     except MeterError:
         return []
+    return found
 
 
 @contextlib.contextmanager
@@ -37,18 +48,23 @@ def take_gpu(uuids: Sequence[str], stop: threading.Event | None = None) -> Itera
     Waits until one is free, of other cells and of runs. Its lock is of this host, and ends with the process.
 
     Raises:
-        DeviceError: no GPU is visible, or ``stop`` was set while waiting.
+        NoGpuError: no GPU is visible.
+        DeviceError: ``stop`` was set while waiting.
 
     """
     wanted = list(uuids) or [gpu.uuid for gpu in visible_gpus()]
     if not wanted:
-        raise DeviceError("no GPU is visible to this worker: give it one, or use --device cpu")
+        raise NoGpuError("no GPU is visible to this worker: give it one, or use --device cpu")
+    waiting = False
     while not (stop and stop.is_set()):
         for uuid in wanted:
             with claimed([uuid], "a sweep", whose=CELLS) as others:
                 if not others and not is_claimed(uuid):
                     yield uuid
                     return
+        if not waiting:
+            LOG.warning("energyscope: waiting for %s, which others measure", " or ".join(wanted))
+        waiting = True
         time.sleep(ASK_S)
     raise DeviceError("stopped while waiting for a free GPU")
 

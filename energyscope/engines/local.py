@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections import Counter, deque
@@ -19,6 +20,7 @@ class LocalEngine:
 
     def __init__(self, places: Sequence[str | None]) -> None:
         self._places = list(places)
+        self._living = Counter(self._places)
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._waiting: deque[CellTask] = deque()
@@ -32,26 +34,22 @@ class LocalEngine:
     def measure(self, tasks: Sequence[CellTask]) -> Iterator[CellResult]:
         """Yield the result of each cell; one whose process was lost waits again, for any place that is left."""
         self._waiting.extend(tasks)
+        self._give_up_unreachable()
         left = {task.name for task in tasks}
         threads = [threading.Thread(target=self._work, args=[place]) for place in self._places]
-        for thread in threads:
-            thread.start()
         try:
+            for thread in threads:
+                thread.start()
             while left:
-                try:
+                with contextlib.suppress(queue.Empty):
                     result = self._results.get(timeout=LOOK_S)
-                except queue.Empty:
-                    if any(thread.is_alive() for thread in threads) or not self._results.empty():
-                        continue
-                    for name in sorted(left):
-                        yield CellResult(name, "failed", "no GPU is left")
-                    return
-                left.discard(result.name)
-                yield result
+                    left.discard(result.name)
+                    yield result
         finally:
             self._stop.set()
             for thread in threads:
-                thread.join()
+                if thread.ident is not None:
+                    thread.join()
 
     def _work(self, place: str | None) -> None:
         """Measure cells until all are measured, or the place is lost."""
@@ -68,8 +66,21 @@ class LocalEngine:
             place_is_lost = self._measure(task, place)
             with self._lock:
                 self._measuring -= 1
+                self._living[place] -= place_is_lost
+                self._give_up_unreachable()
             if place_is_lost:
                 return
+
+    def _give_up_unreachable(self) -> None:
+        """Fail the cells that no place can measure any more."""
+        living = {place for place, count in self._living.items() if count}
+        for task in list(self._waiting):
+            if not living or (task.gpus and not living.intersection(task.gpus)):
+                self._waiting.remove(task)
+                why = (
+                    f"{' and '.join(task.gpus)} is not visible here" if task.gpus and living else "no GPU is left"
+                )
+                self._results.put(CellResult(task.name, "failed", why))
 
     def _next(self, place: str | None) -> CellTask | None:
         """Take the next cell that may be measured at a place."""

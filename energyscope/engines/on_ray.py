@@ -46,6 +46,8 @@ class RayEngine:
 
         self._connect(ray)
         try:
+            if any(task.on_gpu for task in tasks) and not gpus_of_cluster(ray):
+                raise UsageError("the Ray cluster has no GPU, and its cells would wait for ever: use --device cpu")
             yield from _results(ray, tasks)
         finally:
             ray.shutdown()
@@ -63,6 +65,11 @@ class RayEngine:
         finally:
             for number, handler in handlers.items():  # Ray has handlers of its own
                 signal.signal(number, handler)
+
+
+def gpus_of_cluster(ray: Any) -> float:
+    """Return how many GPUs the cluster has."""
+    return float(ray.cluster_resources().get("GPU", 0.0))
 
 
 def _results(ray: Any, tasks: Sequence[CellTask]) -> Iterator[CellResult]:

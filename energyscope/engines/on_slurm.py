@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from energyscope.engines.cell import CellLostError, CellResult, CellTask, measur
 from energyscope.errors import UsageError
 
 FOLDER = "slurm"
+TIMEOUT_MIN = 240  # of a cell, unless ``timeout_min`` says otherwise: submitit's own is 5
 LOOK_S = 2.0
 
 
@@ -39,6 +42,10 @@ class SlurmEngine:
             raise UsageError(missing_extra("slurm"))
         if self.cluster == "slurm" and shutil.which("sbatch") is None:
             raise UsageError("--engine slurm submits jobs by sbatch, and there is none here: use a login node")
+        import submitit
+
+        with tempfile.TemporaryDirectory() as folder, _in_words():
+            self._executor(submitit, Path(folder), gpus=1)
 
     def measure(self, tasks: Sequence[CellTask]) -> Iterator[CellResult]:
         """Yield the result of each cell; one whose job is lost is submitted again.
@@ -61,7 +68,10 @@ class SlurmEngine:
 
     def _round(self, submitit: Any, tasks: Sequence[CellTask]) -> Iterator[tuple[CellTask, CellResult]]:
         """Submit cells once and yield how each ended, as it does; whatever ends this early cancels the others."""
-        jobs = dict(zip(self._executor(submitit, tasks).map_array(measure_cell, tasks), tasks, strict=True))
+        gpus = int(any(task.on_gpu for task in tasks))
+        with _in_words():
+            executor = self._executor(submitit, Path(tasks[0].root) / FOLDER, gpus)
+            jobs = dict(zip(executor.map_array(measure_cell, tasks), tasks, strict=True))
         try:
             while jobs:
                 for job in [job for job in jobs if job.done()]:
@@ -72,17 +82,21 @@ class SlurmEngine:
             for job in jobs:
                 job.cancel(check=False)
 
-    def _executor(self, submitit: Any, tasks: Sequence[CellTask]) -> Any:
-        folder = Path(tasks[0].root) / FOLDER
-        gpus = int(any(task.on_gpu for task in tasks))
-        try:
-            executor = submitit.AutoExecutor(folder=folder, cluster=self.cluster)
-            executor.update_parameters(
-                name="energyscope", gpus_per_node=gpus, slurm_array_parallelism=self.workers, **self.options
-            )
-        except (RuntimeError, ValueError, NameError, TypeError) as error:
-            raise UsageError(f"submitit does not submit so ({error}): change --slurm") from error
+    def _executor(self, submitit: Any, folder: Path, gpus: int) -> Any:
+        executor = submitit.AutoExecutor(folder=folder, cluster=self.cluster)
+        known = {"timeout_min": TIMEOUT_MIN, "slurm_array_parallelism": self.workers}
+        executor.update_parameters(name="energyscope", gpus_per_node=gpus, **{**known, **self.options})
         return executor
+
+
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    """Say what submitit or sbatch refuses in one line."""
+    try:
+        yield
+    except (RuntimeError, ValueError, NameError, TypeError, AssertionError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise UsageError(f"Slurm does not take the cells ({lines[-1]}): change --slurm") from error
 
 
 def _result(job: Any, task: CellTask) -> CellResult:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from energyscope.reasons import Reason, reason
 
-FOLDER = Path(tempfile.gettempdir())  # which all users of a machine share
+FOLDER = Path("/tmp")  # noqa: S108  which all users of a machine share, whatever their TMPDIR
 MOST_LETTERS = 300  # of a run's name, in a file that anybody may have written
 ASKING_S = 0.05  # in which `is_claimed` has released its lock again
 RUNS, CELLS = "", "cells-"  # whose locks

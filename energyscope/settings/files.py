@@ -38,7 +38,9 @@ def read_settings(path: Path, declared: Iterable[Setting]) -> dict[str, Any]:
     known = {setting.option.removeprefix("--"): setting for setting in declared}
     values: dict[str, Any] = {}
     for key, value in document.items():
-        if key == MODEL and (isinstance(value, str) or _are_words(value)):
+        if key == MODEL:
+            if not (isinstance(value, str) or _are_words(value)):
+                raise UsageError(f'{path}: {key} = {value!r}: give a name or a list, such as {key} = ["gpt2"]')
             values[MODEL] = value
         elif key in known:
             values[known[key].name] = _value(path, key, value, known[key])

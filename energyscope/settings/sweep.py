@@ -70,7 +70,11 @@ class SweepSettings:
     )
     each_gpu: bool = setting(False, "With --engine local: measure every cell on each of the GPUs.", HOW)
     workers: int | None = setting(
-        None, "Cells at once, on the CPU or as jobs of Slurm.", HOW, least=1, unset="1, or the number of GPUs"
+        None,
+        "Cells at once, at most; on a CPU several disturb each other.",
+        HOW,
+        least=1,
+        unset="1 on a CPU; else as many as there are GPUs",
     )
     address: str | None = setting(
         None, "With --engine ray: of the cluster, or auto.", HOW, metavar="HOST:PORT", unset="one is started here"
@@ -94,7 +98,7 @@ class SweepSettings:
         if other.name in given and own.name not in given:
             raise UsageError(f"{other.option} says nothing of --phase {values['phase']}: give {own.option}")
         models = (model,) if isinstance(model, str) else tuple(dict.fromkeys(model))
-        if not models:
+        if not all(name.strip() for name in models) or not models:
             raise UsageError('name a model, such as model = ["gpt2", "llama-3.2-1b"]')
         return cls(
             RunSettings.of(models[0], **{name: values[name] for name in COMMON}),
@@ -140,8 +144,9 @@ class SweepSettings:
         if self.run.phase not in {"prefill", "decode"}:
             raise UsageError(f"a sweep measures one phase, not {self.run.phase}: use --phase prefill or decode")
         cells = self.cells()
-        if len({cell.name for cell in cells}) < len(cells):
-            raise UsageError(f"two models are both called {plain_name(self.models[-1])}: sweep them apart")
+        names = [plain_name(model) for model in self.models]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise UsageError(f"two models are both called {twice}: sweep them apart")
         for cell in cells:
             self.settings_of(cell, self.run.root).check()
         self._check_engine()
@@ -153,6 +158,10 @@ class SweepSettings:
         by = self.by
         if by is not None and (self.run.gpu_id or self.run.device_map):
             raise UsageError(f"--engine {by} gives each cell a GPU: use --gpus, not --gpu-id or --device-map")
+        if by is not None and self.run.device.startswith("cuda:"):
+            raise UsageError(f"--engine {by} gives each cell a GPU: use --gpus, not --device {self.run.device}")
+        if self.address and self.workers:
+            raise UsageError("--workers is for a Ray cluster that is started here: leave it out, or --address")
         for option, value, engines in (
             ("--gpus", self.gpus, ("local",)), ("--each-gpu", self.each_gpu, ("local",)),
             ("--address", self.address, ("ray",)), ("--slurm", self.slurm, ("slurm",)),

@@ -39,6 +39,7 @@ from energyscope.stages.measured_devices import find_devices, open_meters
 from energyscope.stages.resume_run import with_tuples
 from energyscope.stages.sweep import measure_cells
 from energyscope.stages.sweep_dry_run import SweepPlan, preview_sweep
+from energyscope.stages.sweep_engine import check_engine
 
 RETRIED = ("failed", "does not fit")
 SOFTWARE = ("torch", "transformers", "cuda", "bitsandbytes")  # other kernels, other joules
@@ -65,6 +66,9 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
             return _ended(sweep)
         if settings.by is None:
             _check_alike(sweep, lacking, settings)
+        else:
+            check_engine(settings)
+            _check_software(sweep, lacking)
         for file in (LAWS_JSON, REPORT_FILE, TABLE_FILE):  # they would lack cells
             (path / file).unlink(missing_ok=True)
         if (
@@ -173,13 +177,25 @@ def _check_alike(sweep: Sweep, lacking: Collection[str], settings: SweepSettings
         _check_one(sweep, before, versions, are, group.meters[0].name)
 
 
-def _check_one(
-    sweep: Sweep, before: Mapping[str, Any], versions: Mapping[str, Any], are: Sequence[str], meter: str
-) -> None:
+def _check_software(sweep: Sweep, lacking: Collection[str]) -> None:
+    """Refuse to add cells by other versions than those of this process, which local workers share."""
+    versions = facts.environment()
+    for cell in sweep.cells:
+        if cell.state == "done" and cell.name not in lacking:
+            _check_versions(sweep, read_document(sweep.path / cell.name), versions)
+
+
+def _check_versions(sweep: Sweep, before: Mapping[str, Any], versions: Mapping[str, Any]) -> None:
     for name in SOFTWARE:
         was, now = before["environment"].get(name), versions[name]
         if was != now:
             _refuse(sweep, f"with {name} {was}, not {now}", "install that version")
+
+
+def _check_one(
+    sweep: Sweep, before: Mapping[str, Any], versions: Mapping[str, Any], are: Sequence[str], meter: str
+) -> None:
+    _check_versions(sweep, before, versions)
     phase, execution = sweep.cells[0].phase, str(before["settings"].get("execution"))
     methods = method_of(before, phase, execution), method_of({FIELD: REVISION}, phase, execution)
     if methods[0] != methods[1]:

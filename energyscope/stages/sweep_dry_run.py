@@ -15,7 +15,7 @@ from energyscope.settings.sweep import SweepSettings
 from energyscope.stages.dry_run import Preview, preview
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.sweep import resolve_precisions
-from energyscope.stages.sweep_engine import lengths_refused
+from energyscope.stages.sweep_engine import lengths_refused, named_cells
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
     settings = resolve_precisions(settings) if settings.by is None else settings  # else each worker does
     run, where = settings.run, find_devices(settings.run)
     too_long = lengths_refused(settings)
-    every = settings.cells()
+    every = named_cells(settings)
     cells = [cell for cell in every if waiting is None or cell.name in waiting]
     free = _free_bytes(where)
     previews: list[Preview] = []
@@ -119,7 +119,9 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
         seconds=first.profile_seconds if first else 0.0,
         seconds_most=first.profile_seconds_most if first else 0.0,
         free_bytes=free,
-        stopped=next(iter(too_long.values()), None),
+        stopped=None
+        if settings.by and len(too_long) < len(settings.lengths)
+        else next(iter(too_long.values()), None),
     )
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from energyscope.engines import Engine
 from energyscope.engines.cell import CellResult, CellTask
-from energyscope.engines.gpus import visible_gpus
+from energyscope.engines.gpus import VISIBLE, visible_gpus
 from energyscope.engines.local import LocalEngine
 from energyscope.engines.on_ray import RayEngine
 from energyscope.engines.on_slurm import SlurmEngine
 from energyscope.errors import UsageError
 from energyscope.format import count
+from energyscope.loading import check_precision
+from energyscope.loading.devices import pick_device
 from energyscope.metering.nvml.devices import resolve_gpus
 from energyscope.progress import Progress
 from energyscope.reasons import reason
@@ -26,6 +29,7 @@ from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_dec
 from energyscope.workloads.limits import check_length
 
 STAGE = "sweep"
+JOBS = 256  # of Slurm at once, where nothing is said
 
 
 def check_engine(settings: SweepSettings) -> None:
@@ -35,6 +39,11 @@ def check_engine(settings: SweepSettings) -> None:
         UsageError: with what to do.
 
     """
+    for precision in settings.precisions:
+        if precision != "auto":
+            check_precision(precision)
+    if settings.by == "local":
+        gpus_of(settings)
     engine_of(settings, ()).check()
 
 
@@ -46,17 +55,27 @@ def cells_of(settings: SweepSettings) -> list[SweepCell]:
 
     """
     too_long = {one.run.model: lengths_refused(one) for one in settings.subjects()}
-    gpus = gpus_of(settings) if settings.each_gpu else []
-    if settings.each_gpu and not gpus:
-        raise UsageError("--each-gpu measures on every GPU, and none is visible: leave it out")
     cells = [
         replace(cell, state="failed", reason=reason("failed", error=why)) if why else cell
-        for cell in settings.cells(gpus)
+        for cell in named_cells(settings)
         for why in [too_long[str(cell.model)].get(cell.tokens)]
     ]
     if all(cell.state == "failed" for cell in cells):
         raise UsageError(next(why for refused in too_long.values() for why in refused.values()))
     return cells
+
+
+def named_cells(settings: SweepSettings) -> list[SweepCell]:
+    """Return the cells of a sweep, with their GPUs where each is measured on every one.
+
+    Raises:
+        UsageError: that is asked for, and no GPU is visible.
+
+    """
+    gpus = gpus_of(settings) if settings.each_gpu else []
+    if settings.each_gpu and not gpus:
+        raise UsageError("--each-gpu measures on every GPU, and none is visible: leave it out")
+    return settings.cells(gpus)
 
 
 def lengths_refused(settings: SweepSettings) -> dict[int, str]:
@@ -88,11 +107,18 @@ def gpus_of(settings: SweepSettings) -> list[str]:
         MeterError: GPUs are named, and NVML cannot be used.
 
     """
-    if settings.run.device == "cpu":
+    if pick_device(settings.run.device).type != "cuda":
         if settings.gpus:
-            raise UsageError("--gpus names GPUs, and --device cpu runs the cells on none: give one of them")
+            raise UsageError("--gpus names GPUs, and the cells would run on the CPU: leave it out")
         return []
-    return [gpu.uuid for gpu in (resolve_gpus(settings.gpus) if settings.gpus else visible_gpus())]
+    named, visible = resolve_gpus(settings.gpus), visible_gpus()
+    if VISIBLE in os.environ and (hidden := [gpu.uuid for gpu in named if gpu not in visible]):
+        raise UsageError(f"{VISIBLE} hides {hidden[0]}: leave it out of --gpus, or change that")
+    if not (named or visible):
+        raise UsageError(
+            "no whole GPU is visible to the cells: name slices (MIG) with --gpus, or use --device cpu"
+        )
+    return [gpu.uuid for gpu in named or visible][: settings.workers]
 
 
 def measure_by_engine(settings: SweepSettings, made: Sweep, progress: Progress) -> None:
@@ -104,8 +130,8 @@ def measure_by_engine(settings: SweepSettings, made: Sweep, progress: Progress) 
 
     """
     waiting = {cell.name: cell for cell in made.cells if cell.state == "waiting"}
-    gpus = [] if settings.by == "slurm" or settings.address else gpus_of(settings)
     here = settings.by == "local" or (settings.by == "ray" and not settings.address)
+    gpus = gpus_of(settings) if here else []
     on_gpu = bool(gpus) if here else settings.run.device != "cpu"
     tasks = [task_of(settings, made, cell, on_gpu=on_gpu) for cell in waiting.values()]
     progress(STAGE, count(len(tasks), "cell"), 0, len(tasks))
@@ -123,7 +149,7 @@ def engine_of(settings: SweepSettings, gpus: Sequence[str]) -> Engine:
     if settings.by == "slurm":
         words = dict(word.split("=", 1) for word in settings.slurm)
         options = {key: int(value) if value.isdigit() else value for key, value in words.items()}
-        return SlurmEngine(settings.workers or 1, options)
+        return SlurmEngine(settings.workers or JOBS, options)
     return LocalEngine(list(gpus) or [None] * (settings.workers or 1))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from energyscope.engines import cell as module
 from energyscope.engines.cell import LOGS, CellLostError, CellTask, measure_cell
 
 RUN = ("tiny-gpt2", "--device=cpu", "--stages=profile", "--granularity=coarse", "--passes=1")
@@ -119,3 +120,31 @@ measure_cell(CellTask("cell", {str(tmp_path)!r}, {LONG!r}, on_gpu=False))
     worker.kill()
     worker.wait()
     wait_for(lambda: not processes_of(tmp_path), seconds=20.0)
+
+
+def test_a_run_that_somebody_stops_is_lost_and_a_worker_without_a_gpu_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN SIGTERM from outside (preemption), or no GPU, THEN another worker may measure the cell."""
+
+    def stop() -> None:
+        wait_for((tmp_path / "cell" / "journal.jsonl").exists)
+        for process in processes_of(tmp_path):
+            os.kill(process, signal.SIGTERM)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    with pytest.raises(CellLostError, match="told to stop"):
+        measure_cell(task(tmp_path, options=LONG))
+    thread.join()
+    monkeypatch.setattr(module, "BROKEN_S", 0.0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(CellLostError, match="no GPU is visible"):
+        measure_cell(CellTask("other", str(tmp_path), SHORT, on_gpu=True))
+
+
+def test_a_finished_cell_whose_table_is_gone_is_measured_again(tmp_path: Path) -> None:
+    """GIVEN a cell that says it is finished and cannot be read THEN it is not taken for done."""
+    measure_cell(task(tmp_path))
+    (tmp_path / "cell" / "per_layer_energy.csv").write_text("", encoding="utf-8")
+    assert measure_cell(task(tmp_path)).seconds is not None

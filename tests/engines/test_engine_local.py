@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,16 @@ def test_a_lost_gpu_measures_nothing_more(worker: Worker, tmp_path: Path) -> Non
     assert sum(place == "A" for _, place in worker.places) == 1
     left = list(LocalEngine(["A"]).measure(tasks(tmp_path, 2)))
     assert {(result.state, result.why) for result in left} == {("failed", "no GPU is left")}
+
+
+def test_cells_of_a_gpu_that_is_gone_do_not_wait_for_it(worker: Worker, tmp_path: Path) -> None:
+    """GIVEN cells that are for a GPU that is lost, or was never there, THEN they fail, and the others are done."""
+    worker.dead = "A"
+    [first, second, other] = tasks(tmp_path, 3)
+    given = [replace(first, gpus=("A",)), replace(second, gpus=("C",)), replace(other, gpus=("B",))]
+    results = {result.name: result for result in LocalEngine(["A", "B"]).measure(given)}
+    assert [results[task.name].state for task in given] == ["failed", "failed", "done"]
+    assert "C is not visible here" in str(results[second.name].why)
 
 
 def test_an_unforeseen_error_is_the_reason_of_its_cell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -28,7 +28,15 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("named", "seen"),
-    [(None, [A, B]), ("1", [B]), (f"{B},{A}", [B, A]), ("GPU-1a9f", [B]), ("", [])],
+    [
+        (None, [A, B]),
+        ("1", [B]),
+        (f"{B},{A}", [B, A]),
+        ("GPU-1a9f", [B]),
+        ("", []),
+        ("-1", []),
+        (f"{A},9,{B}", [A]),
+    ],
 )
 def test_a_worker_sees_what_cuda_would(
     fake_nvml: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, named: str | None, seen: list[str]

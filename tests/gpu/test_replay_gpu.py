@@ -165,11 +165,11 @@ def test_a_graph_of_nothing_is_empty():
 
 
 def test_a_call_that_waits_is_refused_and_the_next_one_works():
-    """GIVEN a call that reads a value back THEN it cannot be captured, and a capture after it can."""
+    """GIVEN a call that waits for the device THEN it cannot be captured, and a capture after it can."""
     value = torch.ones(8, device=DEVICE)
     replayer = Replayer(DEVICE, "cuda-graph")
     with pytest.raises(NotCapturableError, match="cannot be captured in a CUDA graph"):
-        replayer.run([lambda: value.sum().item()], 0.1)
+        replayer.run([lambda: (torch.cuda.synchronize(), value.sum())], 0.1)
     assert replayer.run([lambda: value * 2], 0.1).count[-1] > 0
 
 
