@@ -4,14 +4,15 @@
 
 Each run of the bundled tiny-gpt2 is a process of its own, killed (SIGKILL) at a moment drawn evenly from the time
 that a whole run takes. A resumed run must have the rows of the whole one, and a value where that has; what it had
-finished must be there, and not measured again; of the killed process nothing may be left. OUT/kills.csv has a row
-for each.
+finished (stages, phases, whole passes, ablations) must be there, and not measured again; of the killed process
+nothing may be left. OUT/kills.csv has a row for each.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import multiprocessing
 import os
 import random
@@ -28,10 +29,12 @@ import pandas as pd
 
 import energyscope
 from energyscope.errors import RunError
+from energyscope.grouping import group_by
 from energyscope.runs import schema
 from energyscope.runs.store import lacking_stages, read_document, read_journal
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.stages.phases import finished_phases
+from energyscope.stages.session import whole_passes
 
 OPTIONS: dict[str, Any] = {
     "model": "tiny-gpt2", "granularity": "coarse", "layers": "kinds", "phase": "both", "passes": 2,
@@ -104,10 +107,10 @@ def wrong_with(path: Path, before: list[Any], whole: dict[str, list[Any]]) -> st
     """Return what a resumed run lacks, or measured twice; nothing where it is as if nobody had killed it."""
     if lacking := lacking_stages(path):
         return f"lacks {', '.join(lacking)}"
-    finished = {_place(entry) for entry in before}
-    after = [entry for entry in read_journal(path) if _place(entry) in finished]
-    if after != before:
-        return f"of what was finished there were {len(before)} entries, and are {len(after)} or other ones"
+    after = read_journal(path)
+    for place, finished in group_by(before, _place).items():
+        if [entry for entry in after if _place(entry) == place][: len(finished)] != finished:
+            return f"of {place} {len(finished)} entries were finished, and now there are other ones"
     for file, rows in rows_of(path).items():
         if rows != whole[file]:
             return f"{file} has other rows than that of the whole run, or others of them have values"
@@ -119,7 +122,7 @@ def _place(entry: Any) -> tuple[Any, Any]:
 
 
 def finished_entries(path: Path) -> list[Any] | None:
-    """Return the entries of stages and phases that a run has finished; None where there is no run yet."""
+    """Return the entries of what a run has finished; None where there is no run yet."""
     try:
         stages = read_document(path)["stages"]
         entries = read_journal(path)
@@ -127,8 +130,17 @@ def finished_entries(path: Path) -> list[Any] | None:
         return None
     done = {name for name, state in stages.items() if state["state"] == "done"}
     phases = finished_phases(entries)
-    return [entry for entry in entries if entry.get("stage") in done
-            or (entry.get("stage") == "profile" and entry.get("scene") in phases)]  # fmt: skip
+    passes = {
+        scene: whole_passes(own)
+        for scene, own in group_by(entries, lambda entry: entry.get("scene")).items()
+        if scene not in phases
+    }
+    return [
+        entry
+        for entry in entries
+        if entry.get("stage") in {*done, "ablate"}
+        or (entry.get("stage") == "profile" and entry.get("pass", -1) < passes.get(entry["scene"], math.inf))
+    ]
 
 
 def rows_of(path: Path) -> dict[str, list[Any]]:

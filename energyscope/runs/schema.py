@@ -29,6 +29,7 @@ LAWS_JSON = "laws.json"
 REPORT_FILE = "report.html"
 
 BEGUN_AGAIN = "begun_again"  # of a journal's entry: those of its stage (and scene) before it count no more
+KEPT_BEFORE = "kept_before"  # of such an entry: those of passes before this one still count
 
 
 @dataclass(kw_only=True)

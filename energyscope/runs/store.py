@@ -382,15 +382,17 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 
 def _counting(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the entries of a journal that count: none of a stage, or a scene of it, before it was begun again."""
-    begins: dict[tuple[str, str | None], int] = {}
-    for number, entry in enumerate(entries):
+    counting: list[dict[str, Any]] = []
+    for entry in entries:
         if schema.BEGUN_AGAIN in entry:
-            begins[entry["stage"], entry.get("scene")] = number
-    if not begins:
-        return entries
-    return [
-        entry
-        for number, entry in enumerate(entries)
-        if schema.BEGUN_AGAIN not in entry
-        and all(number > begins.get((str(entry.get("stage")), scene), -1) for scene in (None, entry.get("scene")))
-    ]
+            counting = [before for before in counting if not _taken_back(before, entry)]
+        else:
+            counting.append(entry)
+    return counting
+
+
+def _taken_back(before: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
+    """Tell whether an entry counts no more after another one says that its stage was begun again."""
+    same_scene = entry.get("scene") is None or entry["scene"] == before.get("scene")
+    kept = before.get("pass", -1) < entry.get(schema.KEPT_BEFORE, -1)  # a header has no pass
+    return before.get("stage") == entry["stage"] and same_scene and not kept

@@ -15,13 +15,17 @@ from energyscope.metering.beats import ALIASING, aliasing, detuned_pause
 
 
 class Pauses:
-    """The pauses (s) of targets, by key; ``interval_s`` is that of the sensor's samples, None where not known."""
+    """The pauses (s) of targets, by key; ``interval_s`` is that of the sensor's samples, None where not known.
 
-    def __init__(self, interval_s: float | None, *, eager: bool = False) -> None:
+    Targets keep the pauses that they had in ``earlier`` windows.
+    """
+
+    def __init__(self, interval_s: float | None, *, eager: bool = False, earlier: Sequence[Entry] = ()) -> None:
         self._interval_s = interval_s
         self._eager = eager
-        self._pause_s: dict[str, float] = {}
-        self._period_s: dict[str, float] = {}  # that a pause is to bring a call to
+        paused = [entry for entry in earlier if entry.get("rest_us") is not None and "period_us" in entry]
+        self._pause_s = {entry["subject"]: entry["rest_us"] / 1e6 for entry in paused}
+        self._period_s = {entry["subject"]: entry["period_us"] / 1e6 for entry in paused}  # to bring a call to
 
     def of(self, key: str) -> float | None:
         """Return the pause after each call of a target, None where it has none."""

@@ -231,10 +231,14 @@ def _profile_phase(
     workload = workload_of(phase_plan, loaded, context.workload, settings, context.evaluation)
     chosen = profile_settings(settings, planned, phase_plan, warm=warm)
     journal, progress = context.store.journal, context.progress
+    earlier = _by_phase(read_journal(context.store.path)).get(phase_plan.name, ())  # before the run was resumed
     if settings.sampling == "triggered":
         triggered(loaded, workload, meter, chosen, journal=journal, progress=progress)
     else:
-        profile(loaded, workload, meter, chosen, journal=journal, progress=progress, phase_name=phase_plan.name)
+        name = phase_plan.name
+        profile(
+            loaded, workload, meter, chosen, earlier=earlier, journal=journal, progress=progress, phase_name=name
+        )
     journal({"stage": STAGE, "scene": phase_plan.name, FINISHED: True})
 
 

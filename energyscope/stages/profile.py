@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ from energyscope.replay.replayer import Execution, Replayer
 from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.targets import Layers, Target, targets
 from energyscope.replay.tensors import tensors_in
+from energyscope.runs import schema
+from energyscope.runs.files import json_ready
 from energyscope.stages.instruments import Instruments
 from energyscope.stages.sampling_budget import SamplingBudget
 from energyscope.stages.sampling_interval import sampling_interval
@@ -54,12 +57,13 @@ class ProfileSettings:
     execution: Execution = "eager"
 
 
-def profile(
+def profile(  # noqa: PLR0913  what is measured, and where it goes
     loaded: LoadedModel,
     workload: Workload,
     meter: MeterGroup,
     settings: ProfileSettings,
     *,
+    earlier: Sequence[Mapping[str, Any]] = (),
     journal: Journal,
     progress: Progress = silent,
     phase_name: str = PREFILL,
@@ -67,7 +71,8 @@ def profile(
     """Measure every component of a loaded model on started meters, in one pass of the model: a workload.
 
     Every finished window goes to ``journal``, with ``phase_name``, before the next one starts: ``recover``
-    makes the same tables of what was journalled.
+    makes the same tables of what was journalled. ``earlier`` is what it got from a profile that was stopped, of
+    whole passes: the others follow, if what is to be measured is described as it was then.
 
     Raises:
         UsageError: the model's device cannot do the execution that was asked for.
@@ -78,17 +83,32 @@ def profile(
     """
     replayer = Replayer(loaded.device, settings.execution)
     ready = _set_up(loaded, workload, settings)
-    entries: list[Mapping[str, Any]] = []
+    header = {
+        "meter": meter.name,
+        **_header(ready.plan, loaded, workload, settings),
+        "tree": ready.described,
+        "notes": ready.notes,
+    }
+    entries = list(earlier) if _is_of(earlier, header) else []
 
     def keep(entry: Mapping[str, Any]) -> None:
         entries.append({"stage": STAGE, "scene": phase_name, **entry})
         journal(entries[-1])
 
-    header = {**_header(ready.plan, loaded, workload, settings), "tree": ready.described, "notes": ready.notes}
-    keep({"header": {"meter": meter.name, **header}})
+    if earlier and not entries:
+        journal({"stage": STAGE, "scene": phase_name, schema.BEGUN_AGAIN: True})
+    if not entries:
+        keep({"header": header})
     with _bench(ready, replayer, loaded, meter, progress) as instruments:
-        Session(instruments, settings.sampling_budget, keep, seed=settings.seed).run(ready.plan, progress)
+        session = Session(instruments, settings.sampling_budget, keep, seed=settings.seed, earlier=entries)
+        session.run(ready.plan, progress)
     return recover(entries)
+
+
+def _is_of(earlier: Sequence[Mapping[str, Any]], header: Mapping[str, Any]) -> bool:
+    """Tell whether entries are of a profile with this header, as the journal holds it."""
+    before = next((entry["header"] for entry in earlier if "header" in entry), None)
+    return bool(before == json.loads(json.dumps(json_ready(header))))
 
 
 def follow_profile(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) -> None:

@@ -25,6 +25,7 @@ from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.run import RunSettings
 from energyscope.stages.phases import finished_phases
 from energyscope.stages.registry import STAGES
+from energyscope.stages.session import whole_passes
 
 PROFILE, ABLATE = "profile", "ablate"
 MODEL_CHANGES = ("host_peak_bytes",)  # from one loading to the next
@@ -143,7 +144,10 @@ def _begun_again(entries: Sequence[Mapping[str, Any]], lacking: Sequence[str]) -
         own = [entry for entry in entries if entry.get("stage") == name]
         if name == PROFILE:
             scenes = dict.fromkeys(entry.get("scene") for entry in own)
-            yield from ({"stage": name, "scene": scene, schema.BEGUN_AGAIN: True}
-                        for scene in scenes if scene not in finished)  # fmt: skip
+            for scene in scenes:
+                if scene not in finished:
+                    passes = whole_passes([entry for entry in own if entry.get("scene") == scene])
+                    kept = {schema.KEPT_BEFORE: passes} if passes else {}
+                    yield {"stage": name, "scene": scene, schema.BEGUN_AGAIN: True, **kept}
         elif own and name != ABLATE:  # which decides itself
             yield {"stage": name, schema.BEGUN_AGAIN: True}

@@ -7,6 +7,9 @@ One pass, over the host's clock:
 The first passes visit every target. Then each target's own spread says how many windows it needs for its
 interval to be as narrow as was asked for, and further passes visit only those that lack some; a brief session has
 none of these.
+
+A session that was stopped goes on after its last whole pass: each pass has its own window of the model, beside
+which its others were taken.
 """
 
 from __future__ import annotations
@@ -57,16 +60,18 @@ class Session:
         *,
         seed: int = 0,
         stage: str = STAGE,
+        earlier: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.instruments = instruments
         self.stage = stage
         self.sampling_budget = sampling_budget
         self.meter = instruments.meter
-        self.entries: list[Mapping[str, Any]] = []
+        self.entries: list[Mapping[str, Any]] = [entry for entry in earlier if "pass" in entry]
+        self._begun = whole_passes(self.entries, cut=False)
         self._keep = keep
-        self._shuffle = random.Random(seed)
-        self._unavailable: set[str] = set()
-        self._pauses = Pauses(instruments.sampling_s, eager=instruments.eager)
+        self._shuffle = random.Random(seed + self._begun)
+        self._unavailable = {entry["subject"] for entry in self.entries if {"unavailable", "empty"} & set(entry)}
+        self._pauses = Pauses(instruments.sampling_s, eager=instruments.eager, earlier=self.entries)
         self._retaken = 0
         self._lead_s = 0.0
         self.window_s = sampling_budget.window_for(instruments.meter.window_s)
@@ -84,8 +89,8 @@ class Session:
         if not self.meter.modelled and anchor.key not in self._unavailable:
             settle_capped = self.sampling_budget.settle_capped
             self._lead_s = settling_s(self.instruments, anchor, self.window_s, settle_capped=settle_capped)
-        number = 0
-        for number in range(self.sampling_budget.passes):
+        number = max(self._begun - 1, 0)
+        for number in range(self._begun, self.sampling_budget.passes):
             self._pass(number, anchor, [target for target in plan if target is not anchor], steps)
         self._retake_stalled(plan, steps)  # a stall among the first windows would ask for many more
         self._retake_other_speed(plan, steps)
@@ -100,7 +105,7 @@ class Session:
         self._redo(plan, anchor, steps)
 
     def _pass(self, number: int, anchor: Target, others: Sequence[Target], steps: _Steps) -> None:
-        if self.sampling_budget.idles_before(number):
+        if self.sampling_budget.idles_before(number) or 0 < number == self._begun:
             self._idle(number)
             self._warm(anchor, REWARM_S)
         self._measure(anchor, number, steps)
@@ -287,6 +292,11 @@ class Session:
         if self._pauses.beats(result, self.entries):
             result["beats"] = True
         return result
+
+
+def whole_passes(entries: Sequence[Mapping[str, Any]], *, cut: bool = True) -> int:
+    """Return how many passes of a session are whole, of which the last one may have been ``cut`` off."""
+    return max((entry["pass"] + (not cut) for entry in entries if "subject" in entry), default=0)
 
 
 class _Steps:

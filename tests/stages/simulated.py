@@ -115,8 +115,9 @@ def measure(
     overheads: Mapping[str, Sequence[SimulatedCall]] | None = None,
     sampling_s: float | None = None,
     eager: bool = False,
+    earlier: Sequence[Mapping[str, Any]] = (),
 ) -> Measured:
-    """Run a session over one node for each round, in virtual time."""
+    """Run a session over one node for each round, in virtual time; ``earlier`` has its whole passes before."""
     replay_setup = StandInRig(rounds, overheads or {})
     instruments = Instruments(
         replay_setup,  # type: ignore[arg-type]
@@ -126,6 +127,6 @@ def measure(
         sampling_s=sampling_s,
         eager=eager,
     )
-    session = Session(instruments, sampling_budget or SamplingBudget(), keep, seed=seed)
+    session = Session(instruments, sampling_budget or SamplingBudget(), keep, seed=seed, earlier=earlier)
     session.run([target(key) for key in rounds], progress)
     return Measured(session, replay_setup, list(rounds))

@@ -16,6 +16,7 @@ from energyscope.runs.schema import (
     ENERGY_FILE,
     IMPACT_FILE,
     JOURNAL_FILE,
+    KEPT_BEFORE,
     REPORT_FILE,
     RUN_FILE,
     SWEEP_FILE,
@@ -320,3 +321,69 @@ def test_ablations_begin_again_where_the_model_gives_something_else(
     whole = run("tiny-gpt2", root=tmp_path / "whole", **ABLATED)
     assert (path / IMPACT_FILE).read_text() == (whole.path / IMPACT_FILE).read_text()
     assert changes_of(path) == changes_of(whole.path)
+
+
+PROFILED: dict[str, Any] = {
+    "device": "cpu", "stages": ("profile",), "granularity": "coarse", "layers": "kinds", "phase": "prefill",
+    "sequence_length": 8, "passes": 3, "component_budget_s": 0.05, "window_s": 0.01, "name": "stopped",
+}  # fmt: skip
+
+
+def stopped_profile(root: Path, monkeypatch: pytest.MonkeyPatch, in_pass: int) -> Path:
+    """A run that was interrupted in a pass of its profile, after the model's window and another one."""
+    journal, seen = RunStore.journal, []
+
+    def stopping(store: RunStore, entry: Any) -> None:
+        journal(store, entry)
+        seen.extend([entry] if "window" in entry and entry["pass"] == in_pass else [])
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunStore, "journal", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run("tiny-gpt2", root=root, **PROFILED)
+    monkeypatch.undo()
+    return root / "stopped"
+
+
+def test_a_profile_goes_on_after_its_last_whole_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a profile that was stopped in a pass THEN those before it stay, and the rows are a whole run's."""
+    path = stopped_profile(tmp_path, monkeypatch, in_pass=2)
+    before = read_journal(path)
+    kept = [entry for entry in before if entry.get("pass", -1) < 2]
+    done = resume(path)
+    after = read_journal(path)
+    assert after[: len(kept)] == kept
+    assert len(kept) > len(before) // 2
+    taken = [(entry["subject"], entry["pass"]) for entry in after if "window" in entry]
+    for key in {key for key, _ in taken}:
+        assert {number for own, number in taken if own == key} >= {0, 1, 2}
+    whole = run("tiny-gpt2", root=tmp_path / "whole", **PROFILED)
+    columns = ["component", "kind", "layer", "phase"]
+    assert done.energy is not None
+    assert whole.energy is not None
+    assert done.energy[columns].astype(str).equals(whole.energy[columns].astype(str))
+    assert len([entry for entry in after if "header" in entry]) == 1
+
+
+def test_a_profile_of_something_else_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN whole passes whose header describes another tree THEN none of them counts."""
+    path = stopped_profile(tmp_path, monkeypatch, in_pass=2)
+    lines = [json.loads(line) for line in (path / JOURNAL_FILE).read_text().splitlines()]
+    next(line for line in lines if "header" in line)["header"]["tree"][0]["flops"] = 1.0
+    (path / JOURNAL_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    begins = [line["begin_s"] for line in lines if "window" in line]
+    resume(path)
+    assert min(entry["begin_s"] for entry in read_journal(path) if "window" in entry) > max(begins)
+
+
+def test_passes_before_one_that_was_cut_off_still_count(stopped: Path) -> None:
+    """GIVEN entries that a stage was begun again from a pass on THEN those before it count, and its header."""
+    entries = [
+        {"stage": "profile", "scene": "a", "header": {}}, {"stage": "profile", "scene": "a", "pass": 0},
+        {"stage": "profile", "scene": "a", "pass": 1}, {"stage": "profile", "scene": "b", "pass": 1},
+        {"stage": "profile", "scene": "a", BEGUN_AGAIN: True, KEPT_BEFORE: 1},
+        {"stage": "profile", "scene": "a", "pass": 1, "again": True},
+    ]  # fmt: skip
+    (stopped / JOURNAL_FILE).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    assert read_journal(stopped) == [entries[0], entries[1], entries[3], entries[5]]

@@ -60,6 +60,24 @@ def test_every_pass_begins_with_the_model_and_visits_all_in_another_order(gpu):
     assert order(session, PASSES) == ["node:model"]
 
 
+@pytest.mark.parametrize("number", [1, 3, PASSES])
+def test_a_session_that_was_stopped_goes_on_after_its_whole_passes(number):
+    """GIVEN passes from before THEN the others follow, with idle power and pauses, and the joules are right."""
+    rounds = {**ROUNDS, "node:a": [HUNGRY]}
+    whole = measure(SimulatedGpu(SimulatedSensor(period_s=0.05)), rounds)
+    earlier = [entry for entry in whole.entries if entry["pass"] < number]
+    board = SimulatedGpu(SimulatedSensor(period_s=0.05))
+    board.sleep(max(entry.get("begin_s", 0.0) for entry in earlier) + 100.0)
+    session = measure(board, rounds, earlier=earlier)
+    assert session.entries[: len(earlier)] == earlier
+    assert {entry["pass"] for entry in session.entries[len(earlier) :] if "window" in entry} >= {PASSES}
+    assert min(entry["pass"] for entry in session.entries[len(earlier) :]) >= number
+    for name in ("model", "a", "b"):
+        assert session.row(name).energy_mj == pytest.approx(whole.row(name).energy_mj, rel=0.01)
+        assert session.row(name).passes >= PASSES
+    assert all(entry.get("rest_us") for entry in session.windows("node:a")[-2:])
+
+
 def test_the_order_follows_the_seed(gpu):
     """The same seed gives the same order, another seed another."""
     orders = [
