@@ -17,7 +17,9 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from energyscope.engines.gpus import NoGpuError, answers, take_gpu
 from energyscope.errors import EnergyscopeError, RunError
@@ -68,12 +70,12 @@ class CellLostError(Exception):
     """The process of a cell, or its GPU, went away: the cell can be measured elsewhere."""
 
     def __init__(self, why: str, gpu: str | None = None, *, gpu_is_lost: bool = False) -> None:
-        super().__init__(why, gpu, gpu_is_lost)  # all of them, so that it can be pickled
-        self.why, self.gpu, self.gpu_is_lost = why, gpu, gpu_is_lost
+        super().__init__(why)
+        self.gpu, self.gpu_is_lost = gpu, gpu_is_lost
 
-    def __str__(self) -> str:
-        """Return what happened."""
-        return self.why
+    def __reduce__(self) -> Any:
+        """Travel with all that it says: engines pickle it."""
+        return partial(CellLostError, str(self), self.gpu, gpu_is_lost=self.gpu_is_lost), ()
 
 
 def measure_cell(task: CellTask, stop: threading.Event | None = None) -> CellResult:

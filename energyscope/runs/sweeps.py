@@ -256,7 +256,8 @@ def sweep_rows(sweep: Sweep) -> list[dict[str, Any]]:
         energy = measured.get("energy_mj")
         board = (runs[cell.name].document.get("device") or {}).get("uuid") if measured else None
         rows.append({
-            "cell": cell.name, "model": cell.model or sweep.model, "execution": cell.execution,
+            "cell": cell.name, "model": measured.get("model") or Path(cell.model or sweep.model).name,
+            "execution": cell.execution,
             "precision": measured.get("precision") or cell.precision,
             "batch_size": cell.batch_size, "tokens": cell.tokens,
             "phase": cell.phase, "state": cell.state, "reason": cell.reason, "seconds": cell.seconds,

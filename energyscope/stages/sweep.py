@@ -40,7 +40,13 @@ from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.preparing import load
 from energyscope.stages.run import default_name, run_loaded
-from energyscope.stages.sweep_engine import cells_of, check_engine, lengths_refused, measure_by_engine
+from energyscope.stages.sweep_engine import (
+    cells_of,
+    check_engine,
+    lengths_refused,
+    measure_by_engine,
+    with_whole_paths,
+)
 
 STAGE = "sweep"
 
@@ -63,6 +69,7 @@ def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str 
         cells = settings.cells()
     else:
         check_engine(settings)
+        settings = with_whole_paths(settings)
         cells = cells_of(settings)
     models = list(dict.fromkeys(one.run.model for one in settings.subjects()))
     what = Path(models[0]).name if len(models) == 1 else "models"

@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from energyscope.engines import Engine
 from energyscope.engines.cell import CellResult, CellTask
@@ -18,6 +17,7 @@ from energyscope.errors import UsageError
 from energyscope.format import count
 from energyscope.loading import check_precision
 from energyscope.loading.devices import pick_device
+from energyscope.loading.sources import find_model
 from energyscope.metering.nvml.devices import resolve_gpus
 from energyscope.progress import Progress
 from energyscope.reasons import reason
@@ -45,6 +45,18 @@ def check_engine(settings: SweepSettings) -> None:
     if settings.by == "local":
         gpus_of(settings)
     engine_of(settings, ()).check()
+
+
+def with_whole_paths(settings: SweepSettings) -> SweepSettings:
+    """Return the settings with each model's folder as a path that is the same from any directory.
+
+    Raises:
+        UsageError: there is no such model.
+
+    """
+    sources = {one.run.model: find_model(one.run.model) for one in settings.subjects()}
+    models = tuple(str(source.folder) if source.kind == "folder" else model for model, source in sources.items())
+    return replace(settings, models=models)
 
 
 def cells_of(settings: SweepSettings) -> list[SweepCell]:
@@ -156,12 +168,10 @@ def engine_of(settings: SweepSettings, gpus: Sequence[str]) -> Engine:
 def task_of(settings: SweepSettings, made: Sweep, cell: SweepCell, *, on_gpu: bool) -> CellTask:
     """Return what a worker is told of a cell: the words of `energyscope run`."""
     run = settings.settings_of(cell, made.path)
-    model = str(Path(run.model).resolve()) if Path(run.model).is_dir() else run.model
-    options = as_options(run, leave=("name", "root"))
     return CellTask(
         name=cell.name,
         root=str(made.path.resolve()),
-        options=(model, *options),
+        options=(run.model, *as_options(run, leave=("name", "root"))),
         on_gpu=on_gpu,
         gpus=(cell.gpu,) if cell.gpu else (),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -148,3 +149,9 @@ def test_a_finished_cell_whose_table_is_gone_is_measured_again(tmp_path: Path) -
     measure_cell(task(tmp_path))
     (tmp_path / "cell" / "per_layer_energy.csv").write_text("", encoding="utf-8")
     assert measure_cell(task(tmp_path)).seconds is not None
+
+
+def test_a_loss_travels_between_processes() -> None:
+    """GIVEN a loss that an engine pickles THEN it says the same on the other side."""
+    lost = pickle.loads(pickle.dumps(CellLostError("gone", "GPU-a", gpu_is_lost=True)))  # noqa: S301
+    assert (str(lost), lost.gpu, lost.gpu_is_lost) == ("gone", "GPU-a", True)
