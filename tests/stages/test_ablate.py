@@ -264,6 +264,8 @@ def test_interrupt_leaves_no_hook_and_keeps_what_was_finished() -> None:
         ablate(model, tree, given, journal=finished.append)
     handle.remove()
     assert hooks(model) == 0
+    original, *finished = finished
+    assert list(original) == ["stage", "original"]
     assert [(entry["rows"][0].component, entry["rows"][0].method) for entry in finished] == [
         ("transformer.wte", "zero"), ("transformer.wte", "mean"),
     ]  # fmt: skip

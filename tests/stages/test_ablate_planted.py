@@ -92,7 +92,8 @@ def impacts() -> Impacts:
     entries: list[Mapping[str, Any]] = []
     tree = component_tree(model, gpt2.adapter, "medium")
     ablate(model, tree, evaluation, methods=(*REMOVALS, "int8"), journal=entries.append)
-    valid = [entry for entry in entries if entry["rows"][0].valid and entry["examples"]]
+    changes = [entry for entry in entries if "rows" in entry]
+    valid = [entry for entry in changes if entry["rows"][0].valid and entry["examples"]]
     return {(entry["rows"][0].component, entry["rows"][0].method): unpack(entry["examples"]) for entry in valid}
 
 
