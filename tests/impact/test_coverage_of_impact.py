@@ -49,7 +49,7 @@ def full(request: pytest.FixtureRequest) -> tuple[str, Measured]:
     tree = ComponentTree([part for part in tree if not part.parent or (part.kind in KINDS and part.layer in ends)])
     entries: list[Mapping[str, Any]] = []
     ablate(loaded.model, tree, load_evaluation(loaded), methods=METHODS, journal=entries.append)
-    valid = [entry for entry in entries if entry["examples"] and entry["rows"][0].valid]
+    valid = [entry for entry in entries if entry.get("examples") and entry["rows"][0].valid]
     return request.param, {
         (entry["rows"][0].component, entry["rows"][0].method): unpack(entry["examples"]) for entry in valid
     }
