@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,7 @@ from energyscope.engines.cell import CellLostError, CellResult, CellTask, measur
 from energyscope.errors import UsageError
 
 FOLDER = "slurm"
+LOST = "lost"  # of a job, until it was submitted often enough: no state of a cell
 TIMEOUT_MIN = 240  # of a cell, unless ``timeout_min`` says otherwise: submitit's own is 5
 LOOK_S = 2.0
 
@@ -60,10 +61,12 @@ class SlurmEngine:
         while left:
             again: list[CellTask] = []
             for task, result in self._round(submitit, left):
-                if result.state == "lost" and lost < RETRIES:
+                if result.state != LOST:
+                    yield result
+                elif lost < RETRIES:
                     again.append(task)
                 else:
-                    yield result
+                    yield replace(result, state="failed", why=f"lost {lost + 1} times: {result.why}")
             left, lost = again, lost + 1
 
     def _round(self, submitit: Any, tasks: Sequence[CellTask]) -> Iterator[tuple[CellTask, CellResult]]:
@@ -104,7 +107,7 @@ def _result(job: Any, task: CellTask) -> CellResult:
     try:
         return cast("CellResult", job.result())
     except CellLostError as error:
-        return CellResult(task.name, "lost", str(error), gpu=error.gpu)
+        return CellResult(task.name, LOST, str(error), gpu=error.gpu)
     except Exception as error:  # noqa: BLE001  submitit's are of many kinds; none says more than its first line
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        return CellResult(task.name, "lost", f"its job ended without a result ({lines[-1]})")
+        return CellResult(task.name, LOST, f"its job ended without a result ({lines[-1]})")

@@ -168,12 +168,9 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
         result = AblationResult([], prepared.reference.baseline(), prepared.notes())
         original = prepared.original()
         kept = {} if adaptive else kept_entries(earlier, original, plan)  # adaptive compares all with each other
-        if kept and not _given_again(kept, finished, plan):
+        if not kept or not _given_again(kept, finished, plan):
             kept = {}
-        if earlier and not kept:
-            journal({"stage": STAGE, schema.BEGUN_AGAIN: True})
-        if not kept:
-            journal({"stage": STAGE, ORIGINAL: original})
+            _begin(journal, original, again=bool(earlier))
         result.rows.extend(ImpactRow(**row) for entry in kept.values() for row in entry["rows"])
         for entry in finished([change for change in plan if change.key not in kept]):
             result.rows.extend(entry["rows"])
@@ -205,6 +202,13 @@ def kept_entries(
     entries = [entry for entry in earlier if entry.get("rows")]
     keys = [(str(entry["rows"][0]["component"]), str(entry["rows"][0]["method"])) for entry in entries]
     return {key: entry for key, entry in zip(keys, entries, strict=True) if key in wanted}
+
+
+def _begin(journal: Journal, original: str, *, again: bool) -> None:
+    """Note what the original gives, and that what another process finished before does not count."""
+    if again:
+        journal({"stage": STAGE, schema.BEGUN_AGAIN: True})
+    journal({"stage": STAGE, ORIGINAL: original})
 
 
 def _given_again(

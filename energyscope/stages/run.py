@@ -245,10 +245,8 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
         settings, loaded, evaluation, why_none, workload, dict(meters), store, progress, sensor=sensor
     )
     try:
-        with (
-            write_lock(store.path),
-            claimed(facts.measured_gpus(context.meters["profile"]), store.path.name) as others,
-        ):
+        gpus = facts.measured_gpus(context.meters["profile"])
+        with write_lock(store.path), claimed(gpus, store.path.name) as others:
             _begin(context, lacking, command, loading)
             _warn(context, others)
             if on_open is not None:

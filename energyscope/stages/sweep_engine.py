@@ -42,7 +42,7 @@ def check_engine(settings: SweepSettings) -> None:
     for precision in settings.precisions:
         if precision != "auto":
             check_precision(precision)
-    if settings.by == "local":
+    if _is_here(settings):
         gpus_of(settings)
     engine_of(settings, ()).check()
 
@@ -142,7 +142,7 @@ def measure_by_engine(settings: SweepSettings, made: Sweep, progress: Progress) 
 
     """
     waiting = {cell.name: cell for cell in made.cells if cell.state == "waiting"}
-    here = settings.by == "local" or (settings.by == "ray" and not settings.address)
+    here = _is_here(settings)
     gpus = gpus_of(settings) if here else []
     on_gpu = bool(gpus) if here else settings.run.device != "cpu"
     tasks = [task_of(settings, made, cell, on_gpu=on_gpu) for cell in waiting.values()]
@@ -152,6 +152,11 @@ def measure_by_engine(settings: SweepSettings, made: Sweep, progress: Progress) 
             made.record(_recorded(waiting[result.name], result))
             progress(STAGE, f"{result.name}: {result.state}", done, len(tasks))
     require_a_cell(made)
+
+
+def _is_here(settings: SweepSettings) -> bool:
+    """Tell whether cells run on this machine: on others, only the workers know their devices."""
+    return settings.by == "local" or (settings.by == "ray" and not settings.address)
 
 
 def engine_of(settings: SweepSettings, gpus: Sequence[str]) -> Engine:

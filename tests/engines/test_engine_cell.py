@@ -121,6 +121,7 @@ measure_cell(CellTask("cell", {str(tmp_path)!r}, {LONG!r}, on_gpu=False))
     worker.kill()
     worker.wait()
     wait_for(lambda: not processes_of(tmp_path), seconds=20.0)
+    assert not processes_of(tmp_path)
 
 
 def test_a_run_that_somebody_stops_is_lost_and_a_worker_without_a_gpu_too(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from energyscope.engines.cell import CellTask
+from energyscope.engines.cell import CellResult, CellTask
 from energyscope.engines.on_ray import RayEngine
 from energyscope.engines.on_slurm import SlurmEngine
 from energyscope.errors import UsageError
@@ -52,3 +53,19 @@ def test_a_missing_package_is_named(
     monkeypatch.setattr(f"energyscope.engines.on_{package}.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=rf"pip install 'energyscope-llm\[{package}\]'"):
         engine.check()
+
+
+def test_a_cell_whose_jobs_are_lost_has_failed_in_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """GIVEN jobs that are always lost THEN each cell is submitted three times, and then has failed."""
+    rounds: list[int] = []
+
+    def lost(
+        _engine: SlurmEngine, _module: object, given: list[CellTask]
+    ) -> Iterator[tuple[CellTask, CellResult]]:
+        rounds.append(len(given))
+        yield from ((task, CellResult(task.name, "lost", "NODE_FAIL")) for task in given)
+
+    monkeypatch.setattr(SlurmEngine, "_round", lost)
+    results = list(SlurmEngine(2, cluster="local").measure(tasks(tmp_path)))
+    assert rounds == [3, 3, 3]
+    assert {(result.state, result.why) for result in results} == {("failed", "lost 3 times: NODE_FAIL")}
