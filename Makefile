@@ -28,8 +28,10 @@ demo: $(READY)  ## Run the main job on a bundled model, offline, and say where t
 	@echo "Open it in a browser: $(CURDIR)/$$(ls -td runs/*/report.html | head -n 1)"
 
 # A process a core: torch's threads would only be in each other's way. Each takes a file at a time, in the order of
-# tests/conftest.py. What compares paces runs by itself.
-PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# tests/conftest.py. What compares paces runs by itself. A process that crashes ends all: with `loadfile`, xdist 3.8
+# waits for ever after it has begun another one.
+PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+	--max-worker-restart 0
 
 test: $(READY)  ## Run the test suite
 	$(PARALLEL) -m "not gpu and not bench and not alone and not ci"
