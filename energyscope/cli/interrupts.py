@@ -18,6 +18,7 @@ from types import FrameType
 INTERRUPTED, TERMINATED = 130, 143
 CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 ONE_EVENT_S = 0.5  # `timeout`, for one, sends a signal to the process, and another one to its group
+AGAIN_S = 0.05  # after which a signal comes again, if Python lost its exception
 
 
 class Terminated(KeyboardInterrupt):
@@ -39,13 +40,15 @@ def raising_on_signals() -> Iterator[None]:
     """Raise a KeyboardInterrupt (SIGTERM: `Terminated`) on the first signal, and exit at once on a second one.
 
     What became of it is raised again as it was, with its notes: an import that is broken off may fail in words of
-    its own, and Ray raises a KeyboardInterrupt for either signal.
+    its own, and Ray raises a KeyboardInterrupt for either signal. Python loses an exception that is raised in a
+    `__del__` or a weakref callback, as imports have: then the signal comes again.
     """
     if threading.current_thread() is not threading.main_thread():  # only that one is told of signals
         yield
         return
     stopping: list[KeyboardInterrupt] = []
     first_s = 0.0
+    hook = sys.unraisablehook
 
     def stop(number: int, _frame: FrameType | None) -> None:
         nonlocal first_s
@@ -56,8 +59,18 @@ def raising_on_signals() -> Iterator[None]:
         if time.monotonic() - first_s > ONE_EVENT_S:
             os._exit(CODES[signal.Signals(number)])
 
+    def again(lost: sys.UnraisableHookArgs) -> None:
+        if not stopping or lost.exc_value is not stopping[0]:
+            hook(lost)
+            return
+        number = signal.SIGTERM if isinstance(stopping.pop(), Terminated) else signal.SIGINT
+        timer = threading.Timer(AGAIN_S, os.kill, (os.getpid(), number))
+        timer.daemon = True
+        timer.start()
+
     before = {number: signal.getsignal(number) for number in CODES}
     _handle(stop)
+    sys.unraisablehook = again
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
@@ -67,6 +80,7 @@ def raising_on_signals() -> Iterator[None]:
             stopping[0].add_note(note)
         raise stopping[0] from error
     finally:
+        sys.unraisablehook = hook
         if not stopping:  # else another one may still come
             for number, handler in before.items():
                 signal.signal(number, handler)

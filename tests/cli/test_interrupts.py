@@ -32,6 +32,20 @@ except KeyboardInterrupt as error:
     time.sleep({saving})
     sys.exit(7)
 """
+LOSING = """
+import signal, time, typer, weakref
+from energyscope.cli.errors import report_errors
+class Thing: pass
+class Deleted:
+    def __del__(self): signal.raise_signal({number})
+@report_errors
+def command():
+    thing = Thing()
+    watch = weakref.ref(thing, lambda _: signal.raise_signal({number}))
+    {losing}
+    time.sleep(30)
+typer.run(command)
+"""
 ENDING = """
 import atexit, time
 from energyscope.cli.interrupts import exit_on_signals
@@ -82,6 +96,33 @@ def test_a_second_signal_ends_it_at_once(number: signal.Signals) -> None:
     _, errors = process.communicate(timeout=30)
     assert process.returncode == CODES[number]
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize("losing", ["del thing", "Deleted()"])
+def test_a_signal_whose_exception_python_loses_comes_again(number: signal.Signals, losing: str) -> None:
+    """GIVEN a signal in a weakref callback or a `__del__` THEN the command ends all the same, with no traceback."""
+    code = LOSING.format(number=int(number), losing=losing)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == CODES[number]
+    assert "Traceback" not in ended.stderr
+    assert "ignored" not in ended.stderr
+
+
+def test_other_lost_exceptions_go_to_the_hook_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN no signal WHEN Python loses an exception THEN who was told of it before is told of it."""
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_value))
+    hook, error = sys.unraisablehook, ValueError("lost")
+
+    class Failing:
+        def __del__(self) -> None:
+            raise error
+
+    with raising_on_signals():
+        Failing()
+    assert told == [error]
+    assert sys.unraisablehook is hook
 
 
 @pytest.mark.parametrize("number", CODES)
