@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 INTERRUPTED, TERMINATED = 130, 143
 CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
@@ -59,18 +61,9 @@ def raising_on_signals() -> Iterator[None]:
         if time.monotonic() - first_s > ONE_EVENT_S:
             os._exit(CODES[signal.Signals(number)])
 
-    def again(lost: sys.UnraisableHookArgs) -> None:
-        if not stopping or lost.exc_value is not stopping[0]:
-            hook(lost)
-            return
-        number = signal.SIGTERM if isinstance(stopping.pop(), Terminated) else signal.SIGINT
-        timer = threading.Timer(AGAIN_S, os.kill, (os.getpid(), number))
-        timer.daemon = True
-        timer.start()
-
     before = {number: signal.getsignal(number) for number in CODES}
     _handle(stop)
-    sys.unraisablehook = again
+    sys.unraisablehook = functools.partial(_send_again, stopping, hook)
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
@@ -84,6 +77,19 @@ def raising_on_signals() -> Iterator[None]:
         if not stopping:  # else another one may still come
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _send_again(
+    stopping: list[KeyboardInterrupt], hook: Callable[[sys.UnraisableHookArgs], Any], lost: sys.UnraisableHookArgs
+) -> None:
+    """Send the signal once more whose exception was lost; ``hook`` is told of any other exception."""
+    if not stopping or lost.exc_value is not stopping[0]:
+        hook(lost)
+        return
+    number = signal.SIGTERM if isinstance(stopping.pop(), Terminated) else signal.SIGINT
+    timer = threading.Timer(AGAIN_S, os.kill, (os.getpid(), number))
+    timer.daemon = True
+    timer.start()
 
 
 def _exit(number: int, _frame: FrameType | None) -> None:

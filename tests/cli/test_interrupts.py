@@ -101,7 +101,7 @@ def test_a_second_signal_ends_it_at_once(number: signal.Signals) -> None:
 @pytest.mark.parametrize("number", CODES)
 @pytest.mark.parametrize("losing", ["del thing", "Deleted()"])
 def test_a_signal_whose_exception_python_loses_comes_again(number: signal.Signals, losing: str) -> None:
-    """GIVEN a signal in a weakref callback or a `__del__` THEN the command ends all the same, with no traceback."""
+    """GIVEN a signal in a weakref callback or a `__del__` THEN the command ends, with no traceback."""
     code = LOSING.format(number=int(number), losing=losing)
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert ended.returncode == CODES[number]
