@@ -7,10 +7,10 @@ from typing import Any
 
 from energyscope.generation.loop import loop_figures, mean_of, step_figures, step_spans
 from energyscope.generation.phases import NO_DECODE, load_phase, phase, repeated_phase, traced_phase
-from energyscope.generation.tick_intervals import ticks_from_rows
 from energyscope.generation.timeline import GenerationTimes
 from energyscope.generation.trace import FittedEnergy, TraceFit, fit_trace
 from energyscope.intervals import Interval, serialize
+from energyscope.metering.tick_intervals import ticks_from_rows
 from energyscope.reasons import reason
 from energyscope.unknown import mean
 

@@ -16,8 +16,8 @@ from energyscope.failures import no_memory_left
 from energyscope.generation.generator import GreedyGenerator, TimestampStreamer
 from energyscope.generation.loop import LATE_S
 from energyscope.generation.stub import recorded_forward, stubbed_forward
-from energyscope.generation.tick_intervals import energy_between, ticks_to_rows
 from energyscope.metering.group import LOOK_BACK_S, MeterGroup
+from energyscope.metering.tick_intervals import energy_between, ticks_to_rows
 from energyscope.metering.waiting import read_windows
 from energyscope.reasons import reason
 from energyscope.replay.calls import Call

@@ -9,13 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from energyscope.generation.regression import PowerFit, fit_delayed, rough_delay_s
-from energyscope.generation.tick_intervals import tick_intervals
-from energyscope.generation.timeline import FIRST_NODE, PREFILL, Bin, GenerationTimes, decode_bins, node_weights
+from energyscope.generation.timeline import (
+    FIRST_NODE,
+    PREFILL,
+    Bin,
+    GenerationTimes,
+    decode_bins,
+    node_weights,
+    overlaps,
+)
 from energyscope.intervals import Interval
+from energyscope.metering.regression import Places, PowerFit, fit_delayed, rough_delay_s
+from energyscope.metering.tick_intervals import TickIntervals, tick_intervals
 from energyscope.metering.ticks import Array, Ticks
 from energyscope.reasons import Reason, reason
 
@@ -96,16 +105,47 @@ def fit_trace(
     traces = [tick_intervals(ticks_of_meter).excluding(excluded) for ticks_of_meter in ticks]
     steps = len(marks[0].tokens_s) - 1
     simple = node_weights(steps, NODES[-1])
-    late_s = [rough_delay_s(trace, marks, simple) for trace in traces]
+    late_s = [
+        rough_delay_s(trace, _used_intervals(trace, marks), partial(overlaps, marks=marks, nodes=simple))
+        for trace in traces
+    ]
     tried = []
     for shares in [shares for shares in NODES if len(shares) <= steps] or [NODES[-1]]:
         nodes = node_weights(steps, shares)
-        fits = [fit_delayed(trace, marks, nodes, delay_s) for trace, delay_s in zip(traces, late_s, strict=True)]
+        fits = [fit_meter(trace, marks, nodes, delay_s) for trace, delay_s in zip(traces, late_s, strict=True)]
         fit = TraceFit(tuple(marks), nodes, tuple(fits))
         if _is_precise(fit) and fit.prefill_j().value is not None:
             return fit
         tried.append(fit)
     return next((fit for fit in tried if _is_precise(fit)), tried[-1])  # the prefill alone may be too short
+
+
+def fit_meter(
+    trace: TickIntervals, marks: Sequence[GenerationTimes], nodes: Array, rough_s: float = 0.0
+) -> PowerFit:
+    """Fit the powers of one meter to the intervals from the first generation's second tick to the last one's end.
+
+    ``nodes`` are the weights of the decode steps, ``rough_s`` is about how late the counter is.
+    """
+    used = _used_intervals(trace, marks)
+    middle = (trace.times_s[:-1] + trace.times_s[1:])[used] / 2
+    groups = np.searchsorted([mark.begin_s for mark in marks], middle)
+    design = partial(overlaps, marks=marks, nodes=nodes)
+    return fit_delayed(trace, used, design, groups, ["pauses", "prefill", *_node_names(nodes)], rough_s)
+
+
+def _used_intervals(trace: TickIntervals, marks: Sequence[GenerationTimes]) -> Places:
+    """Return the intervals under load, without the first full one: boards show a transient in it."""
+    begins, ends = trace.times_s[:-1], trace.times_s[1:]
+    under_load = np.flatnonzero(begins > marks[0].begin_s)[1:]
+    used: Places = under_load[(ends[under_load] <= marks[-1].end_s) & trace.good[under_load]]
+    return used
+
+
+def _node_names(nodes: Array) -> list[str]:
+    if nodes.shape[1] == 1:
+        return ["decode"]
+    return [f"decode near step {1 + int(np.argmax(weights))}" for weights in nodes.T]
 
 
 def _is_precise(fit: TraceFit) -> bool:

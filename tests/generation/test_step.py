@@ -10,7 +10,7 @@ from generations import Load, generations
 
 from energyscope.generation.document import recover
 from energyscope.generation.loop import middle_context, step_figures
-from energyscope.generation.tick_intervals import ticks_to_rows
+from energyscope.metering.tick_intervals import ticks_to_rows
 
 HEADER = {
     "prompt_tokens": 128, "new_tokens": 128, "batch_size": 1, "kv_cache": "dynamic", "seed": 0, "modelled": False,

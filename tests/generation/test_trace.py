@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from generations import Load, generations
 
-from energyscope.generation.regression import PowerFit, fit_delayed
-from energyscope.generation.tick_intervals import tick_intervals
 from energyscope.generation.timeline import PREFILL, REST, node_weights
-from energyscope.generation.trace import TraceFit, fit_trace
+from energyscope.generation.trace import TraceFit, fit_meter, fit_trace
+from energyscope.metering.regression import PowerFit
+from energyscope.metering.tick_intervals import tick_intervals
 from energyscope.reasons import reason
 
 H200 = {"jitter_s": 0.0003, "noise": 0.002}
@@ -155,7 +155,7 @@ def test_the_first_interval_under_load_is_not_used():
     )
     spoilt = replace(intervals, energy_j=np.where(outside, 1e3, intervals.energy_j))
     nodes = node_weights(127, (0.5,))
-    before, after = (fit_delayed(trace, made.marks, nodes) for trace in (intervals, spoilt))
+    before, after = (fit_meter(trace, made.marks, nodes) for trace in (intervals, spoilt))
     assert (before.power_w == after.power_w).all()
 
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from energyscope.generation.tick_intervals import energy_between, tick_intervals, ticks_from_rows, ticks_to_rows
+from energyscope.metering.tick_intervals import energy_between, tick_intervals, ticks_from_rows, ticks_to_rows
 from energyscope.metering.ticks import Ticks
 from energyscope.testing import SimulatedCounter
 

@@ -1,6 +1,7 @@
-"""Powers of phases that are shorter than a tick, from many tick intervals. Pure functions over arrays.
+"""Energy of what is shorter than a tick, from many tick intervals. Pure functions over arrays.
 
-Each interval between two ticks shares known seconds with each phase, and the counter rose by known joules in it:
+Each interval between two ticks shares known amounts with each cause of energy, such as seconds of a phase, and the
+counter rose by known joules in it:
 
     phases   ...|rest|prefill|  decode                       |rest|prefill| ...
     ticks     |            |            |            |            |
@@ -21,15 +22,14 @@ fitted with the powers, from the best of many, by Gauss-Newton steps; its uncert
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from energyscope.generation.tick_intervals import TickIntervals
-from energyscope.generation.timeline import GenerationTimes, overlaps
 from energyscope.metering.interval import student_t
+from energyscope.metering.tick_intervals import TickIntervals
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
 
@@ -45,7 +45,11 @@ TRIED_S = np.arange(-0.02, 0.25, 0.004)
 CONVINCING = 15.0  # times the variance of a residual, by which a delay must make their squares less
 DELAY = "counter delay"
 
-Groups = npt.NDArray[np.intp]
+Places = npt.NDArray[np.intp]
+# from times (s) to the amounts between each two: (times,) -> (times - 1, columns)
+Design = Callable[[Array], Array]
+    [Array], Array
+]  # from times (s) to the amounts between each two: (times,) -> (times - 1, columns)
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class PowerFit:
         return float(seconds @ self.power_w[:count]), half
 
 
-def fit_powers(seconds: Array, energy_j: Array, groups: Groups, names: Sequence[str]) -> PowerFit:
+def fit_powers(seconds: Array, energy_j: Array, groups: Places, names: Sequence[str]) -> PowerFit:
     """Fit powers to intervals by least squares.
 
     ``seconds`` has shape (intervals, columns), ``energy_j`` and ``groups`` (intervals,): the generation that an
@@ -110,7 +114,7 @@ def _covariance_along_time(inverse: Array, residual: Array, freedom: int) -> Arr
     return total
 
 
-def _covariance_between_groups(inverse: Array, residual: Array, groups: Groups, inflation: float) -> Array:
+def _covariance_between_groups(inverse: Array, residual: Array, groups: Places, inflation: float) -> Array:
     """Return the powers' covariance for noise that is correlated in any way within a generation."""
     scores = inverse * residual
     sums = np.stack([scores[:, groups == group].sum(axis=1) for group in np.unique(groups)], axis=1)
@@ -135,59 +139,48 @@ def _fault(seconds: Array, column: int, observed: npt.NDArray[np.bool_], names: 
     return reason("phases-not-separable", other=names[others[int(np.argmax(parts))]])
 
 
-def rough_delay_s(trace: TickIntervals, marks: Sequence[GenerationTimes], nodes: Array) -> float:
-    """Return about how late (s) the counter shows energy: 0, unless another delay explains it clearly better."""
-    used = _used_intervals(trace, marks)
-    freedom = len(used) - nodes.shape[1] - 2
-    if freedom <= 0:
-        return 0.0
+def rough_delay_s(trace: TickIntervals, used: Places, design: Design) -> float:
+    """Return about how late (s) the counter shows energy: 0, unless another delay explains it clearly better.
+
+    ``used`` are the intervals (positions) that count.
+    """
     energy = trace.energy_j[used]
     delays_s = (0.0, *TRIED_S)
-    squares = []  # what the best powers leave (J^2), for each delay
+    squares, freedom = [], 0  # what the best powers leave (J^2), for each delay
     for delay_s in delays_s:
-        seconds = overlaps(trace.times_s - delay_s, marks, nodes)[used]
-        residual = energy - seconds @ np.linalg.lstsq(seconds, energy, rcond=None)[0]
+        amounts = design(trace.times_s - delay_s)[used]
+        freedom = len(used) - amounts.shape[1]
+        if freedom <= 0:
+            return 0.0
+        residual = energy - amounts @ np.linalg.lstsq(amounts, energy, rcond=None)[0]
         squares.append(float(residual @ residual))
     best = int(np.argmin(squares))
     return float(delays_s[best]) if squares[0] - squares[best] > CONVINCING * squares[best] / freedom else 0.0
 
 
 def fit_delayed(
-    trace: TickIntervals, marks: Sequence[GenerationTimes], nodes: Array, rough_s: float = 0.0
+    trace: TickIntervals,
+    used: Places,
+    design: Design,
+    groups: Places,
+    names: Sequence[str],
+    rough_s: float = 0.0,
 ) -> PowerFit:
-    """Fit the powers of one meter to the intervals from the first generation's second tick to the last one's end.
+    """Fit the powers of one meter to the intervals that are ``used`` (positions), and how late its counter is.
 
-    The first full interval under load is left out: boards show a transient in it. ``nodes`` are the weights of the
-    decode steps, ``rough_s`` is about how late the counter is. The last column is the delay's, where it could be
-    fitted.
+    ``groups`` are those of the used intervals and ``names`` of the columns, as in `fit_powers`; ``rough_s`` is
+    about how late the counter is. The last column is the delay's, where it could be fitted.
     """
-    used = _used_intervals(trace, marks)
     energy = trace.energy_j[used]
-    middle = (trace.times_s[:-1] + trace.times_s[1:])[used] / 2
-    groups = np.searchsorted([mark.begin_s for mark in marks], middle)
-    names = ["pauses", "prefill", *_node_names(nodes)]
-    undelayed = fit = fit_powers(overlaps(trace.times_s - rough_s, marks, nodes)[used], energy, groups, names)
+    undelayed = fit = fit_powers(design(trace.times_s - rough_s)[used], energy, groups, names)
     delay_s = rough_s
     for _ in range(ROUNDS):
         times_s, power_w = trace.times_s - delay_s, fit.power_w[: len(names)]
-        before, after = (overlaps(times_s + step, marks, nodes) @ power_w for step in (-STEP_S, STEP_S))
+        before, after = (design(times_s + step) @ power_w for step in (-STEP_S, STEP_S))
         slope = (after - before) / (2 * STEP_S)  # of the joules in each interval over its times (W)
-        seconds = np.column_stack([overlaps(times_s, marks, nodes), slope])
+        seconds = np.column_stack([design(times_s), slope])
         fit = fit_powers(seconds[used], energy, groups, [*names, DELAY])
         delay_s -= float(fit.power_w[-1])
         if any(fit.faults) or abs(delay_s - rough_s) > LONGEST_S:
             return undelayed
     return fit
-
-
-def _used_intervals(trace: TickIntervals, marks: Sequence[GenerationTimes]) -> npt.NDArray[np.intp]:
-    begins, ends = trace.times_s[:-1], trace.times_s[1:]
-    under_load = np.flatnonzero(begins > marks[0].begin_s)[1:]
-    used: npt.NDArray[np.intp] = under_load[(ends[under_load] <= marks[-1].end_s) & trace.good[under_load]]
-    return used
-
-
-def _node_names(nodes: Array) -> list[str]:
-    if nodes.shape[1] == 1:
-        return ["decode"]
-    return [f"decode near step {1 + int(np.argmax(weights))}" for weights in nodes.T]
