@@ -48,8 +48,6 @@ DELAY = "counter delay"
 Places = npt.NDArray[np.intp]
 # from times (s) to the amounts between each two: (times,) -> (times - 1, columns)
 Design = Callable[[Array], Array]
-    [Array], Array
-]  # from times (s) to the amounts between each two: (times,) -> (times - 1, columns)
 
 
 @dataclass(frozen=True)
