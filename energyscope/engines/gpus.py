@@ -45,7 +45,8 @@ def visible_gpus() -> list[Gpu]:
 def take_gpu(uuids: Sequence[str], stop: threading.Event | None = None) -> Iterator[str]:
     """Hold one of the GPUs, or of all that are visible where none is named, and yield its UUID.
 
-    Waits until one is free, of other cells and of runs. Its lock is of this host, and ends with the process.
+    Waits until one is free, of other cells and of runs. MIG slices take turns: joules are those of their board.
+    The lock is of this host, and ends with the process.
 
     Raises:
         NoGpuError: no GPU is visible.
@@ -55,11 +56,12 @@ def take_gpu(uuids: Sequence[str], stop: threading.Event | None = None) -> Itera
     wanted = list(uuids) or [gpu.uuid for gpu in visible_gpus()]
     if not wanted:
         raise NoGpuError("no GPU is visible to this worker: give it one, or use --device cpu")
+    boards = {uuid: board_of(uuid) for uuid in wanted}
     waiting = False
     while not (stop and stop.is_set()):
         for uuid in wanted:
-            with claimed([uuid], "a sweep", whose=CELLS) as others:
-                if not others and not is_claimed(uuid):
+            with claimed([boards[uuid]], "a sweep", whose=CELLS) as others:
+                if not others and not is_claimed(boards[uuid]):
                     yield uuid
                     return
         if not waiting:
@@ -67,6 +69,13 @@ def take_gpu(uuids: Sequence[str], stop: threading.Event | None = None) -> Itera
         waiting = True
         time.sleep(ASK_S)
     raise DeviceError("stopped while waiting for a free GPU")
+
+
+def board_of(uuid: str) -> str:
+    """Return the UUID of the GPU that a MIG slice is a part of; of a whole GPU, or without NVML, its own."""
+    with contextlib.suppress(MeterError):
+        return next((gpu.parent_uuid or uuid for gpu in list_gpus() if gpu.uuid == uuid), uuid)
+    return uuid
 
 
 def answers(uuid: str) -> bool:

@@ -76,6 +76,15 @@ def test_a_gpu_is_held_by_one_cell_at_a_time() -> None:
         assert taken == [B]
 
 
+def test_slices_of_one_board_take_turns(fake_nvml: Callable[[str], Any]) -> None:
+    """GIVEN two MIG slices, whose joules are those of their board, THEN cells are measured on one at a time."""
+    fake_nvml(f"gpu {A} Fake H200\nmig MIG-1 Slice\nmig MIG-2 Slice\ngpu {B} Fake T4")
+    with take_gpu(("MIG-1",)), take_gpu(("MIG-2", B)) as other:
+        assert other == B
+    with claimed([A], "somebody's run with --whole-gpu"), take_gpu(("MIG-2", B)) as other:
+        assert other == B
+
+
 def test_who_waits_for_a_gpu_can_be_stopped() -> None:
     """GIVEN a stop while no GPU is free THEN the wait ends."""
     stop = threading.Event()
