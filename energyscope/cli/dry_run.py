@@ -135,7 +135,8 @@ def _show_sweep(plans: Sequence[SweepPlan], *, as_json: bool) -> None:
         documents = [asdict(plan) for plan in plans]
         typer.echo(json.dumps(documents[0] if len(documents) == 1 else documents, indent=1))
     else:
-        typer.echo("\n".join([*map(sweep_described, plans), "nothing was loaded or measured (--dry-run)"]))
+        lines = [*map(sweep_described, plans), *_time_in_all(plans), "nothing was loaded or measured (--dry-run)"]
+        typer.echo("\n".join(lines))
     if all(plan.stopped for plan in plans):
         raise typer.Exit(UsageError.exit_code)  # as the sweep itself would end
 
@@ -178,10 +179,26 @@ def _time(plan: SweepPlan) -> list[str]:
     """Say how long the cells take, as far as that is known: how long a call takes is not."""
     if not plan.measured or plan.stopped:
         return []
-    least, most = (_duration(plan.measured * seconds) for seconds in (plan.seconds, plan.seconds_most))
-    time = least if least == most else f"{least} to {most}"
+    time = _range(plan.measured * plan.seconds, plan.measured * plan.seconds_most)
     windows = f"time: {plan.windows} replay windows a cell, {time} for {_cells(plan.measured)}"
     return [f"{windows} if no call is longer than a window; loading, pauses and long calls not included"]
+
+
+def _time_in_all(plans: Sequence[SweepPlan]) -> list[str]:
+    """Say how long the cells of all plans take, one after the other and by the workers that there are."""
+    from energyscope.stages.sweep_dry_run import seconds_of
+
+    plans = [plan for plan in plans if plan.measured and not plan.stopped]
+    workers = (plans[0].workers or 1) if plans else 1
+    if len(plans) < 2 and workers == 1:
+        return []
+    at_once = f"; {_range(*seconds_of(plans, workers))} with {workers} workers" if workers > 1 else ""
+    return [f"time in all: {_range(*seconds_of(plans, 1))} of measuring{at_once}"]
+
+
+def _range(least: float, most: float) -> str:
+    shortest, longest = _duration(least), _duration(most)
+    return shortest if shortest == longest else f"{shortest} to {longest}"
 
 
 def _cells(amount: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from energyscope.settings.sweep import SweepSettings
 from energyscope.stages.dry_run import Preview, preview
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.sweep import resolve_precisions
-from energyscope.stages.sweep_engine import lengths_refused, named_cells
+from energyscope.stages.sweep_engine import lengths_refused, named_cells, workers_of
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class SweepPlan:
     """What a sweep would do. ``done`` counts cells that stay as they are.
 
     A cell takes ``windows`` of replay and from ``seconds`` to ``seconds_most``, without loading, pauses and long
-    calls. ``free_bytes`` is the sum over devices (None: they do not say), ``parameters`` None where no cell is
-    possible. ``stopped`` says why the sweep would not begin (None: it would), ``held`` whether another process is
-    measuring it (None: unknown).
+    calls; ``workers`` are the cells at once (None: only the cluster knows). ``free_bytes`` is the sum over devices
+    (None: they do not say), ``parameters`` None where no cell is possible. ``stopped`` says why the sweep would
+    not begin (None: it would), ``held`` whether another process is measuring it (None: unknown).
     """
 
     model: str
@@ -58,6 +59,7 @@ class SweepPlan:
     seconds_most: float
     free_bytes: int | None
     stopped: str | None
+    workers: int | None = 1
     held: bool | None = False
 
     @property
@@ -122,7 +124,18 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
         stopped=None
         if settings.by and len(too_long) < len(settings.lengths)
         else next(iter(too_long.values()), None),
+        workers=workers_of(settings),
     )
+
+
+def seconds_of(plans: Sequence[SweepPlan], workers: int) -> tuple[float, float]:
+    """Return how long so many workers take for all cells, at least and at most; who is free takes the next one."""
+    least, most = [0.0] * workers, [0.0] * workers
+    for plan in plans:
+        for _ in range(plan.measured):
+            heapq.heapreplace(least, least[0] + plan.seconds)
+            heapq.heapreplace(most, most[0] + plan.seconds_most)
+    return max(least), max(most)
 
 
 def _refused(plan: Preview, least: int | None, free: int | None) -> str | None:

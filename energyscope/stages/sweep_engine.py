@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from energyscope.engines import Engine
 from energyscope.engines.cell import CellResult, CellTask
-from energyscope.engines.gpus import VISIBLE, visible_gpus
+from energyscope.engines.gpus import VISIBLE, board_of, visible_gpus
 from energyscope.engines.local import LocalEngine
 from energyscope.engines.on_ray import RayEngine
 from energyscope.engines.on_slurm import SlurmEngine
@@ -157,6 +157,15 @@ def measure_by_engine(settings: SweepSettings, made: Sweep, progress: Progress) 
 def _is_here(settings: SweepSettings) -> bool:
     """Tell whether cells run on this machine: on others, only the workers know their devices."""
     return settings.by == "local" or (settings.by == "ray" and not settings.address)
+
+
+def workers_of(settings: SweepSettings) -> int | None:
+    """Return how many cells are measured at once; None where only a cluster knows."""
+    if settings.by is None:
+        return 1
+    if _is_here(settings):
+        return len({board_of(gpu) for gpu in gpus_of(settings)}) or settings.workers or 1
+    return settings.workers
 
 
 def engine_of(settings: SweepSettings, gpus: Sequence[str]) -> Engine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,17 @@ def test_a_dry_run_says_what_would_be_measured(tmp_path: Path) -> None:
     plan = json.loads(invoke(*shape, "--sequence-length", "8", "--json").stdout)
     assert [cell["name"] for cell in plan["cells"]] == ["fp32-b1-s8", "fp32-b4-s8"]
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_says_the_time_of_all_models_and_workers(tmp_path: Path) -> None:
+    """GIVEN two models and two workers THEN the time of all cells, and that with these; of one, neither."""
+    file = tmp_path / "two.toml"
+    file.write_text('model = ["tiny-gpt2", "tiny-llama"]\nsequence-length = [8]\ndevice = "cpu"\n')
+    assert "of measuring\n" in invoke(file, "--dry-run").output
+    two = invoke(file, "--workers", "2", "--dry-run").output
+    assert re.search(r"time in all: .* of measuring; .* with 2 workers", two)
+    one = invoke("tiny-gpt2", "--sequence-length", "8", "--device", "cpu", "--dry-run").output
+    assert "time in all" not in one
 
 
 def test_a_dry_run_of_a_resume_says_what_is_lacking(root: Path) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from energyscope.errors import UsageError
 from energyscope.settings.run import RunSettings
 from energyscope.stages import sweep_dry_run as module
+from energyscope.stages import sweep_engine
 from energyscope.stages.sweep import SweepSettings
-from energyscope.stages.sweep_dry_run import in_bytes, preview_sweep
+from energyscope.stages.sweep_dry_run import in_bytes, preview_sweep, seconds_of
+from energyscope.stages.sweep_engine import workers_of
 
 
 def settings(root: Path, model: str = "tiny-gpt2", **options: Any) -> SweepSettings:
@@ -67,6 +72,41 @@ def test_only_waiting_cells_are_planned(tmp_path: Path) -> None:
     plan = preview_sweep(settings(tmp_path), waiting={"fp32-b4-s64"})
     assert ([cell.name for cell in plan.cells], plan.done) == (["fp32-b4-s64"], 3)
     assert preview_sweep(settings(tmp_path), waiting=()).cells == ()
+
+
+def test_cells_are_shared_out_to_workers(tmp_path: Path) -> None:
+    """GIVEN two workers and three equal cells THEN one of them measures two."""
+    plan = replace(preview_sweep(settings(tmp_path, workers=2)), seconds=10.0, seconds_most=20.0)
+    plan = replace(plan, cells=plan.cells[:3])
+    assert plan.workers == 2
+    assert seconds_of([plan], 1) == (30.0, 60.0)
+    assert seconds_of([plan], 2) == (20.0, 40.0)
+    assert seconds_of([plan, plan], 9) == (10.0, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "workers"),
+    [
+        ({"engine": "auto"}, 1),
+        ({"engine": "local"}, 1),
+        ({"engine": "ray", "workers": 3}, 3),
+        ({"engine": "ray", "address": "auto"}, None),
+        ({"engine": "slurm", "workers": 4}, 4),
+        ({"engine": "slurm"}, None),
+    ],
+)
+def test_how_many_cells_are_measured_at_once(tmp_path: Path, options: dict[str, Any], workers: int | None) -> None:
+    """Known without asking a cluster, or not at all."""
+    assert workers_of(settings(tmp_path, **options)) == workers
+
+
+def test_a_worker_for_each_gpu(
+    tmp_path: Path, fake_nvml: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a GPU and two MIG slices of another one, which take turns, THEN two cells are measured at once."""
+    fake_nvml("gpu GPU-a Fake H200\ngpu GPU-b Fake H200\nmig MIG-1 Slice\nmig MIG-2 Slice")
+    monkeypatch.setattr(sweep_engine, "pick_device", lambda _: torch.device("cuda"))
+    assert workers_of(settings(tmp_path, engine="local", gpus=("GPU-a", "MIG-1", "MIG-2"))) == 2
 
 
 def test_what_generates_no_text_has_no_steps(tmp_path: Path) -> None:
