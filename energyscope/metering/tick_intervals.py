@@ -29,6 +29,16 @@ class TickIntervals:
             good &= (self.times_s[1:] <= begin_s) | (self.times_s[:-1] >= end_s)
         return replace(self, good=good)
 
+    def merged(self, least_s: float) -> TickIntervals:
+        """Return longer intervals of at least some seconds each, from tick to tick."""
+        kept = [0] if len(self.times_s) else []
+        for place in range(1, len(self.times_s)):
+            if self.times_s[place] - self.times_s[kept[-1]] >= least_s:
+                kept.append(place)
+        energy = np.concatenate([[0.0], np.cumsum(self.energy_j)])
+        bad = np.concatenate([[0], np.cumsum(~self.good)])
+        return TickIntervals(self.times_s[kept], np.diff(energy[kept]), np.diff(bad[kept]) == 0)
+
 
 def tick_intervals(ticks: Ticks) -> TickIntervals:
     """Return the intervals between the ticks whose times are known.

@@ -14,11 +14,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from energyscope import format as fmt
-from energyscope.reasons import benchmark, comparison, energy, figures, generation, impact, planning, run, scaling
+from energyscope.reasons import (
+    benchmark,
+    comparison,
+    energy,
+    figures,
+    generation,
+    impact,
+    planning,
+    run,
+    scaling,
+    serving,
+)
 
 __all__ = ["WORDS", "Reason", "join", "read", "reason", "split", "words"]
 
-_TOPICS = (run, energy, benchmark, comparison, generation, impact, planning, scaling, figures)
+_TOPICS = (run, energy, benchmark, comparison, generation, impact, planning, scaling, figures, serving)
 WORDS: dict[str, str] = {code: text for topic in _TOPICS for code, text in topic.WORDS.items()}
 _WRITTEN = re.compile(r"([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?:\((.*)\))?", re.DOTALL)
 _NAME = re.compile(r"\s*,?\s*([a-z_][a-z0-9_]*)=")

@@ -1,0 +1,19 @@
+"""The words of reasons about a running server."""
+
+from __future__ import annotations
+
+WORDS: dict[str, str] = {
+    "no-answers": "no request was answered",
+    "failed-requests": "{failed:count request} of {requests} failed: their energy is in that of the others",
+    "slower-than-arrivals": "the server is slower than requests arrive: {unsent:count request} "
+    "had no answer when the load ended",
+    "load-too-short": "too few ticks while all users were at work: give more --seconds",
+    "costs-not-separable": "the loads that were measured do not tell prompts and answers apart",
+    "texts-counted": "the server states no usage: tokens of answers are counted by the pieces of text that came",
+    "prompt-tokens-unknown": "the server states no usage: tokens of prompts are not known",
+    "engine-unseen": "no process on this machine answers there: which GPUs are the engine's is not known",
+    "engine-hidden": "NVML's list of processes does not show the engine, which may run in a container: other "
+    "processes cannot be told from it",
+    "prompts-cached": "{share:percent} of the prompts' tokens came from the server's cache, "
+    "and count as not computed",
+}

@@ -1,0 +1,225 @@
+"""One load in figures: joules of a request, latencies and throughput, while its users are all at work.
+
+    load    |-- users begin --|------------- steady -------------|-- last answers --|
+            begin        +ramp, +one request               +seconds             end
+
+Energy per request is the counter's rise in the steady part, by the requests that were answered in it, each by the
+share of its time that lies there: half of a request counts half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from energyscope.intervals import Interval
+from energyscope.metering.grades import INVALID, grade
+from energyscope.metering.interval import student_t
+from energyscope.metering.tick_intervals import tick_intervals
+from energyscope.metering.ticks import Array, Ticks
+from energyscope.reasons import Reason, join, reason
+from energyscope.serving.amounts import new_tokens, prompt_spans
+from energyscope.serving.requests import Answer, Served
+
+SLOT_S = 0.4  # over which energy and requests are compared
+FEWEST_SLOTS = 5
+LAGS = 4  # slots whose noise may be correlated
+KNEE = 0.9  # of the highest throughput: fewer users that reach it wait less
+EARLY = 0.2  # of a load with arrivals, before which its requests pile up
+REQUEST = "request"  # kind of the loads that ask for the user's request
+
+
+@dataclass(frozen=True)
+class LoadRow:
+    """A load as a row of ``serving.csv``; None where there is nothing to tell.
+
+    Times are seconds, energies joules of one request: ``work_j`` beyond the idle engine's power, ``idle_j`` its
+    share of that. ``ttft`` is the time to the first token, ``tpot`` per token after it, each with the median and
+    the 99th percentile; ``late_p99_s`` is how late requests were sent. ``failed`` requests have no energy of their
+    own: theirs is in that of the others. ``unsent`` were due and had no time left.
+    """
+
+    load: str
+    kind: str
+    users: int | None
+    rate_per_s: float | None
+    seconds: float
+    requests: int
+    failed: int
+    unsent: int
+    prompt_tokens: float | None = None
+    new_tokens: float | None = None
+    requests_per_s: float | None = None
+    tokens_per_s: float | None = None
+    ttft_p50_s: float | None = None
+    ttft_p99_s: float | None = None
+    tpot_p50_s: float | None = None
+    tpot_p99_s: float | None = None
+    late_p99_s: float | None = None
+    power_w: float | None = None
+    request_j: float | None = None
+    request_low_j: float | None = None
+    request_high_j: float | None = None
+    work_j: float | None = None
+    idle_j: float | None = None
+    token_j: float | None = None
+    slots: int = 0
+    quality: str = INVALID
+    reasons: str = ""
+
+    @property
+    def request(self) -> Interval | None:
+        """The energy of a request (J), with its interval."""
+        return (
+            None if self.request_j is None else Interval(self.request_j, self.request_low_j, self.request_high_j)
+        )
+
+
+def load_row(load: Served, ticks: Sequence[Ticks], idle_w: float | None, guards: Sequence[Reason] = ()) -> LoadRow:
+    """Return the figures of a load that sent requests. ``idle_w`` is the power of the loaded, idle engine (W)."""
+    good = [answer for answer in load.answers if answer.error is None and answer.chunks_s]
+    failed = sum(answer.error is not None for answer in load.answers)
+    asked = load.load
+    arrivals = asked.arrivals_s
+    row = LoadRow(
+        load=asked.name,
+        kind=asked.kind,
+        users=asked.users,
+        rate_per_s=len(arrivals) / asked.seconds if arrivals else None,
+        seconds=load.end_s - load.begin_s,
+        requests=len(good),
+        failed=failed,
+        unsent=load.unsent,
+    )
+    if not good:
+        return replace(row, reasons=str(reason("no-answers")))
+    notes = [*guards]
+    if failed:
+        notes.append(reason("failed-requests", failed=failed, requests=len(load.answers)))
+    if load.unsent:
+        notes.append(reason("slower-than-arrivals", unsent=load.unsent))
+    row = replace(row, **_latencies(good))
+    return replace(row, **_energy(load, good, ticks, idle_w, row.new_tokens or 0.0, notes))
+
+
+def knee(rows: Sequence[LoadRow]) -> LoadRow | None:
+    """Return the load of fewest users that reaches nearly the highest throughput; None of fewer than two."""
+    of_users = sorted(
+        (row for row in rows if row.kind == REQUEST and row.users and row.requests_per_s),
+        key=lambda row: row.users or 0,
+    )
+    if len(of_users) < 2:
+        return None
+    most = max(row.requests_per_s or 0.0 for row in of_users)
+    return next(row for row in of_users if (row.requests_per_s or 0.0) >= KNEE * most)
+
+
+def _latencies(answers: Sequence[Answer]) -> dict[str, Any]:
+    first = [answer.chunks_s[0] - answer.sent_s for answer in answers]
+    each = [
+        (answer.chunks_s[-1] - answer.chunks_s[0]) / (new_tokens(answer) - 1)
+        for answer in answers
+        if new_tokens(answer) > 1
+    ]
+    prompts = [answer.prompt_tokens for answer in answers if answer.prompt_tokens is not None]
+    return {
+        "prompt_tokens": float(np.mean(prompts)) if prompts else None,
+        "new_tokens": float(np.mean([new_tokens(answer) for answer in answers])),
+        "ttft_p50_s": _quantile(first, 0.5),
+        "ttft_p99_s": _quantile(first, 0.99),
+        "tpot_p50_s": _quantile(each, 0.5),
+        "tpot_p99_s": _quantile(each, 0.99),
+        "late_p99_s": _quantile([answer.sent_s - answer.due_s for answer in answers], 0.99),
+    }
+
+
+def _quantile(values: Sequence[float], share: float) -> float | None:
+    return float(np.quantile(values, share)) if values else None
+
+
+def _steady(load: Served, answers: Sequence[Answer]) -> tuple[float, float]:
+    """Return between which times (s) a load is steady."""
+    asked, begin_s = load.load, load.begin_s
+    if asked.arrivals_s is not None:
+        return begin_s + EARLY * asked.seconds, begin_s + asked.seconds
+    request_s = float(np.median([answer.ended_s - answer.sent_s for answer in answers]))
+    return begin_s + asked.ramp_s + request_s, begin_s + asked.seconds
+
+
+def _energy(
+    load: Served,
+    answers: Sequence[Answer],
+    ticks: Sequence[Ticks],
+    idle_w: float | None,
+    tokens: float,
+    notes: list[Reason],
+) -> dict[str, Any]:
+    begin_s, end_s = _steady(load, answers)
+    parts = [_slots(ticks_of_meter, answers, begin_s, end_s) for ticks_of_meter in ticks]
+    if any(part is None for part in parts):
+        return {"reasons": join([*notes, reason("load-too-short")])}
+    known = [part for part in parts if part is not None]
+    ratios = [ratio(energy, done) for _, energy, done in known]
+    value = sum(ratio_.value for ratio_ in ratios)
+    half = math.hypot(*(ratio_.above for ratio_ in ratios))
+    seconds, _, done = known[0]
+    rate = float(done.sum() / seconds.sum())
+    quality, reasons = grade(half / value if value > 0 else None, len(done), notes)
+    idle_j = None if idle_w is None else idle_w / rate
+    return {
+        "requests_per_s": rate,
+        "tokens_per_s": rate * tokens,
+        "power_w": sum(float(energy.sum() / spent.sum()) for spent, energy, _ in known),
+        "request_j": value,
+        "request_low_j": value - half,
+        "request_high_j": value + half,
+        "work_j": None if idle_j is None else value - idle_j,
+        "idle_j": idle_j,
+        "token_j": value / tokens if tokens else None,
+        "slots": len(done),
+        "quality": quality,
+        "reasons": join(map(Reason, reasons)),
+    }
+
+
+def _slots(
+    ticks: Ticks, answers: Sequence[Answer], begin_s: float, end_s: float
+) -> tuple[Array, Array, Array] | None:
+    """Return seconds, joules and requests answered of each slot of a time; None of too few."""
+    slots = tick_intervals(ticks.between(begin_s, end_s)).merged(SLOT_S)
+    if len(slots.energy_j) < FEWEST_SLOTS or not slots.good.all():
+        return None
+    done = np.zeros(len(slots.times_s))
+    for answer, since_s in zip(*prompt_spans(answers), strict=True):
+        done += np.interp(slots.times_s, [since_s, max(answer.ended_s, since_s + 1e-6)], [0.0, 1.0])
+    requests = np.diff(done)
+    return (np.diff(slots.times_s), slots.energy_j, requests) if requests.sum() > 0 else None
+
+
+def ratio(energy_j: Array, amount: Array) -> Interval:
+    """Return the energy of one unit of an amount, with its 95 % interval.
+
+    The variance is that of the residuals, with their autocovariance (Bartlett's weights) up to some slots.
+    """
+    value = float(energy_j.sum() / amount.sum())
+    residual, count = energy_j - value * amount, len(amount)
+    variance = float(residual @ residual)
+    for lag in range(1, min(LAGS, count - 1) + 1):
+        variance += 2 * (1 - lag / (LAGS + 1)) * float(residual[lag:] @ residual[:-lag])
+    variance = max(variance, float(residual @ residual)) * count / (count - 1)
+    half = student_t(count - 1) * math.sqrt(variance) / float(amount.sum())
+    return Interval(value, value - half, value + half)
+
+
+def per_million_tokens(token_j: float, price: float | None, carbon: float | None) -> Mapping[str, float | None]:
+    """Return kWh of a million tokens, with money (``price`` of a kWh) and kg of CO2e (``carbon``, g per kWh)."""
+    kwh = token_j * 1e6 / 3.6e6
+    return {
+        "kwh": kwh,
+        "money": None if price is None else kwh * price,
+        "co2e_kg": None if carbon is None else kwh * carbon / 1e3,
+    }

@@ -1,0 +1,143 @@
+"""From what a measurement kept, load by load, to its document (``serving.json``) and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from energyscope.intervals import Interval
+from energyscope.metering.tick_intervals import ticks_from_rows, ticks_to_rows
+from energyscope.metering.ticks import Ticks
+from energyscope.reasons import Reason, reason
+from energyscope.serving.amounts import CAUSES, amounts_of
+from energyscope.serving.curve import LoadRow, knee, load_row, per_million_tokens
+from energyscope.serving.design import ANSWER, PAUSE, PROMPT, WARM_UP
+from energyscope.serving.energy import ServingFit, fit_serving
+from energyscope.serving.requests import Answer, Load, Served
+
+VERSION = 1
+MANY_CACHED = 0.01  # of the prompts' tokens
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A load that was sent, each meter's ticks from before it until after it, and what disturbed it."""
+
+    served: Served
+    ticks: tuple[Ticks, ...]
+    guards: tuple[Reason, ...] = ()
+
+    def entry(self) -> dict[str, Any]:
+        """Return the line of the journal."""
+        served = self.served
+        return {
+            "stage": "serving",
+            "load": served.load.document(),
+            "begin_s": served.begin_s,
+            "end_s": served.end_s,
+            "unsent": served.unsent,
+            "answers": [answer.document() for answer in served.answers],
+            "ticks": [ticks_to_rows(ticks) for ticks in self.ticks],
+            "guards": list(self.guards),
+        }
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Self:
+        """Return the load of a line of the journal."""
+        answers = [Answer.of(answer) for answer in entry["answers"]]
+        served = Served(
+            Load.of(entry["load"]), float(entry["begin_s"]), float(entry["end_s"]), answers, entry["unsent"]
+        )
+        ticks = tuple(ticks_from_rows(rows) for rows in entry["ticks"])
+        return cls(served, ticks, tuple(map(Reason, entry["guards"])))
+
+
+def serving_document(
+    measured: Sequence[Measured], price: float | None = None, carbon: float | None = None
+) -> tuple[dict[str, Any], list[LoadRow]]:
+    """Return what the loads tell: costs of each cause, phases, the knee, notes; and a row for each load."""
+    loads = [part.served for part in measured]
+    ticks = _joined(measured)
+    counting = [load for load in loads if load.load.kind != WARM_UP]
+    fit = fit_serving(ticks, counting) if counting else None
+    idle = None if fit is None else fit.costs()["time"]
+    asking = [part for part in measured if part.served.load.kind not in {PAUSE, WARM_UP}]
+    rows = [load_row(part.served, ticks, idle.value if idle else None, part.guards) for part in asking]
+    best = knee(rows)
+    document = {
+        "schema": VERSION,
+        "idle_w": _limits(idle),
+        "costs": [] if fit is None else _costs(fit),
+        "phases": [] if fit is None else _phases(fit, counting),
+        "left_out_error": None if fit is None else fit.left_out,
+        "held_out": [] if fit is None else [{**asdict(part), "error": part.error} for part in fit.held_out],
+        "knee": None if best is None else best.load,
+        "million_tokens": {
+            row.load: per_million_tokens(row.token_j, price, carbon) for row in rows if row.token_j is not None
+        },
+        "notes": _notes(fit, loads),
+    }
+    return document, rows
+
+
+def _joined(measured: Sequence[Measured]) -> list[Ticks]:
+    """Return each meter's ticks over all loads."""
+    return [
+        ticks_from_rows([row for part in measured for row in ticks_to_rows(part.ticks[meter])])
+        for meter in range(len(measured[0].ticks) if measured else 0)
+    ]
+
+
+def _costs(fit: ServingFit) -> list[dict[str, Any]]:
+    return [{"cause": cause, "unit": CAUSES[cause], **_limits(cost)} for cause, cost in fit.costs().items()]
+
+
+def _phases(fit: ServingFit, loads: Sequence[Served]) -> list[dict[str, Any]]:
+    """Return the energy of a token beyond the idle engine: of prompts by length, of answers by users."""
+    amounts, found = amounts_of(loads), []
+    for load in loads:
+        kind = load.load.kind
+        if kind not in {PROMPT, ANSWER}:
+            continue
+        asked_s = np.array([load.begin_s + load.load.ramp_s, load.begin_s + load.load.seconds])
+        made = dict(zip(CAUSES, amounts.between(asked_s)[0].tolist(), strict=True))
+        causes = ("requests", "prompt") if kind == PROMPT else ("steps", "tokens", "context")
+        count = made["prompt"] if kind == PROMPT else made["tokens"]
+        if count <= 0:
+            continue
+        each = {cause: made[cause] / count for cause in (*causes, "active")}
+        prompts = [answer.prompt_tokens for answer in load.answers if answer.prompt_tokens is not None]
+        found.append(
+            {
+                "phase": kind,
+                "load": load.load.name,
+                "users": load.load.users,
+                "prompt_tokens": float(np.mean(prompts)) if prompts else None,
+                "context": 1e3 * made["context"] / made["tokens"] if kind == ANSWER else None,
+                "together": made["tokens"] / made["steps"] if kind == ANSWER and made["steps"] else None,
+                "tokens": count,
+                **_limits(fit.energy_j(**each)),
+            }
+        )
+    return sorted(found, key=lambda phase: (phase["phase"] != PROMPT, phase["prompt_tokens"] or 0, phase["users"]))
+
+
+def _notes(fit: ServingFit | None, loads: Sequence[Served]) -> list[Reason]:
+    answers = [answer for load in loads for answer in load.answers if answer.chunks_s]
+    notes = [] if fit is not None else [reason("costs-not-separable")]
+    if any(answer.new_tokens is None for answer in answers):
+        notes.append(reason("texts-counted"))
+    if any(answer.prompt_tokens is None for answer in answers):
+        notes.append(reason("prompt-tokens-unknown"))
+    prompts = sum(answer.prompt_tokens or 0 for answer in answers)
+    cached = sum(answer.cached_tokens or 0 for answer in answers)
+    if cached > MANY_CACHED * prompts:
+        notes.append(reason("prompts-cached", share=cached / prompts))
+    return notes
+
+
+def _limits(value: Interval | None) -> dict[str, float | None]:
+    return {"value": None, "low": None, "high": None} if value is None else asdict(value)
