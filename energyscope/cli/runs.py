@@ -129,9 +129,6 @@ def _update(run: str, root: Path, **sections: object) -> None:
     from energyscope.runs.store import RunStore, find_run
 
     path = find_run(run, root)
-    if not path.joinpath("journal.jsonl").exists():  # finished: nobody else writes to it
-        RunStore.open(path).update(**sections)
-        return
     with write_lock(path):
         RunStore.open(path).update(**sections)
 

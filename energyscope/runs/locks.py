@@ -31,14 +31,43 @@ SHARED_FOLDERS = {"fuse.sshfs", "fuse.rclone"}
 def write_lock(path: Path) -> Iterator[None]:
     """Mark a run directory as being written to; on a file system without locks nothing is marked.
 
+    A run's journal that is empty at the end is removed: that of a finished run is compressed, by another name.
+
     Raises:
-        RunError: another process writes to it.
+        RunError: another process writes to it, or has removed it.
 
     """
-    with (path / schema.JOURNAL_FILE).open("a") as file:
-        with contextlib.suppress(OSError):
-            _lock(file, path)
-        yield
+    journal = path / schema.JOURNAL_FILE
+    with _locked(path) as file:
+        try:
+            yield
+        finally:
+            empty = os.fstat(file.fileno()).st_size == 0
+            if empty and (path / schema.RUN_FILE).is_file() and _is_at(journal, file):
+                journal.unlink()
+
+
+def _locked(path: Path) -> IO[str]:
+    """Open the journal and lock it; anew where the one that was locked has been removed meanwhile."""
+    while True:
+        try:
+            file = (path / schema.JOURNAL_FILE).open("a")
+        except FileNotFoundError as error:
+            raise RunError(f"{path} was removed by another process") from error
+        with contextlib.ExitStack() as opened:
+            opened.callback(file.close)
+            with contextlib.suppress(OSError):
+                _lock(file, path)
+            if _is_at(path / schema.JOURNAL_FILE, file):
+                opened.pop_all()
+                return file
+
+
+def _is_at(path: Path, file: IO[str]) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _lock(file: IO[str], path: Path) -> None:

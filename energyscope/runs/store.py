@@ -117,7 +117,12 @@ class RunStore:
         """Make the journal one that more can be written to: not compressed, without a line that was cut."""
         file, finished = self.path / schema.JOURNAL_FILE, self.path / schema.FINISHED_JOURNAL_FILE
         if finished.is_file():  # whole, whatever a crash left of the other
-            write_bytes(file, unpacked(finished))
+            if file.is_symlink():
+                file.unlink()
+            with naming(file), file.open("wb") as journal:  # in its place: the lock is on the file
+                journal.write(unpacked(finished))
+                journal.flush()
+                os.fsync(journal.fileno())
             finished.unlink()
         whole = file.read_bytes() if file.is_file() else b""
         with file.open("ab") as journal:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from run_builder import Shape, build_run
 from typer.testing import CliRunner, Result
 
+from energyscope.cli import runs as module
 from energyscope.cli.app import app
+from energyscope.runs.locks import write_lock
 
 
 @pytest.fixture
@@ -55,6 +58,26 @@ def test_nothing_is_removed_without_a_word(root: Path) -> None:
     assert listed(root) == ["one", "two"]
     assert runs(root, "rm", "one", "--yes").exit_code == 0
     assert listed(root) == ["two"]
+
+
+def test_a_finished_run_stays_as_it_was(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a finished run WHEN it is tagged, or not removed after all, THEN no journal is left behind."""
+    before = sorted(root.joinpath("one").iterdir())
+    monkeypatch.setattr(module, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    assert runs(root, "rm", "one", given="n\n").exit_code == 1
+    assert runs(root, "tag", "one", "kept").exit_code == 0
+    assert sorted(root.joinpath("one").iterdir()) == before
+
+
+@pytest.mark.parametrize("words", [("tag", "one", "new"), ("note", "one", "new")])
+def test_what_another_process_holds_is_not_changed(root: Path, words: tuple[str, ...]) -> None:
+    """GIVEN a finished run whose lock is held THEN it is not tagged, and gets no note."""
+    before = (root / "one" / "run.json").read_bytes()
+    with write_lock(root / "one"):
+        refused = runs(root, *words)
+    assert refused.exit_code == 1
+    assert "is being measured by another process" in refused.output
+    assert (root / "one" / "run.json").read_bytes() == before
 
 
 def test_options_of_the_list_are_none_of_other_commands(root: Path) -> None:

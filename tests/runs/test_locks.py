@@ -7,6 +7,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +16,7 @@ import pytest
 from energyscope.runs import locks as module
 from energyscope.runs import schema
 from energyscope.runs.locks import is_being_written, write_lock
+from energyscope.runs.store import RunStore, read_journal
 
 HOLD = "import sys; from pathlib import Path; from energyscope.runs.locks import write_lock\n"
 
@@ -38,6 +40,31 @@ def test_the_mark_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
         process.kill()
         process.wait(timeout=500)
     assert is_being_written(tmp_path) is False
+
+
+def test_a_lock_whose_file_was_removed_is_taken_anew(tmp_path: Path) -> None:
+    """GIVEN a finished run WHEN its lock ends while another one waits for it THEN a third one sees that other."""
+    (tmp_path / schema.RUN_FILE).touch()
+    held = f"{HOLD}with write_lock(Path({str(tmp_path)!r})): print('now', flush=True); sys.stdin.read()"
+    with write_lock(tmp_path):
+        process = subprocess.Popen([sys.executable, "-c", held], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        time.sleep(0.5)
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"now\n"
+        assert is_being_written(tmp_path)
+    assert not (tmp_path / schema.JOURNAL_FILE).exists()
+
+
+def test_a_run_whose_journal_is_unpacked_stays_locked(tmp_path: Path) -> None:
+    """GIVEN a finished run WHEN it goes on THEN its journal is a plain one again, and still locked."""
+    store = RunStore(tmp_path)
+    store.journal({"pass": 1})
+    store.compress_journal()
+    with write_lock(tmp_path):
+        store.mend_journal()
+        assert is_being_written(tmp_path)
+    assert read_journal(tmp_path) == [{"pass": 1}]
 
 
 def test_a_directory_without_a_journal_is_not_written_to(tmp_path: Path) -> None:
