@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -46,6 +47,7 @@ class Setting:
     per_unit: float = 1.0
     lower: bool = False  # words in any case
     unset: str = ""  # what is taken where the default is none
+    between: str = ","  # the words of a list: a regular expression that fits a comma
 
     @property
     def option(self) -> str:
@@ -66,7 +68,7 @@ class Setting:
         """
         if self.several and isinstance(given, str):
             text = given.lower() if self.lower else given
-            words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+            words = tuple(dict.fromkeys(word.strip() for word in re.split(self.between, text) if word.strip()))
             if self.kind is not int:
                 return words
             try:

@@ -81,9 +81,10 @@ class SweepSettings:
     )
     slurm: tuple[str, ...] = setting(
         (),
-        "With --engine slurm: options of submitit, such as slurm_partition=gpu,timeout_min=60.",
+        "With --engine slurm: options of submitit, such as slurm_partition=a,b,timeout_min=60.",
         HOW,
         metavar="KEY=VALUE[,...]",
+        between=r",(?=\s*\w+=)",  # values may hold commas
     )
 
     @classmethod

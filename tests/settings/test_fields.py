@@ -58,6 +58,15 @@ def test_what_stands_on_the_command_line_becomes_the_value(name, given, value):
     assert settings_of(Sample)[name].read(given) == pytest.approx(value)
 
 
+def test_an_option_of_slurm_may_hold_a_list():
+    """GIVEN a comma that no KEY= follows, THEN it belongs to the value, and is written back so."""
+    slurm = settings_of(SweepSettings)["slurm"]
+    words = ("slurm_partition=a,b", "timeout_min=60", "slurm_exclude=n1,b")
+    assert slurm.read("slurm_partition=a,b, timeout_min=60,slurm_exclude=n1,b") == words
+    assert slurm.read(slurm.written(words)) == words
+    assert slurm.read("partition") == ("partition",)
+
+
 def test_a_default_is_written_as_it_would_be_given():
     """Whatever the setting, its default as the command line writes it is read as the default."""
     for record in (Sample, RunSettings, BenchmarkSettings, SweepSettings):
