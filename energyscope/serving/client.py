@@ -98,10 +98,10 @@ class Sender:
             number,
             shape.max_tokens,
             shape.words,
-            due_s,
-            sent_s,
-            ended_s,
-            tuple(round(at_s, DIGITS) for at_s in stream.chunks_s),
+            round(due_s, DIGITS),
+            round(sent_s, DIGITS),
+            round(ended_s, DIGITS),
+            chunks_s=tuple(round(time_s, DIGITS) for time_s in stream.chunks_s),
             prompt_tokens=stream.tokens("prompt_tokens"),
             cached_tokens=stream.cached_tokens,
             new_tokens=stream.tokens("completion_tokens"),
@@ -163,8 +163,13 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         asyncio.run(_serve())
-    except BrokenPipeError:  # nobody reads any more; the interpreter would complain once more as it ends
-        os._exit(1)
+    except (ExceptionGroup, BrokenPipeError) as error:
+        cause: Exception = error
+        while isinstance(cause, ExceptionGroup):
+            cause = cause.exceptions[0]
+        if isinstance(cause, BrokenPipeError):  # nobody reads any more: the interpreter would complain as it ends
+            os._exit(1)
+        raise cause from None  # its last line is what the parent shows
 
 
 if __name__ == "__main__":

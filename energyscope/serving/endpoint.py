@@ -21,6 +21,7 @@ UNKNOWN_FIELD = {400, 422}
 NOT_HERE = {400, 404, 405, 422, 501}  # the statuses of an API that a server or its model does not have
 PROBE_WORDS = 120
 PROBE_CONTEXT = 1024  # tokens, where the server does not say
+KEYLESS = {401, 403}
 LISTED = 20  # models in a message
 
 
@@ -86,9 +87,10 @@ async def _models(session: aiohttp.ClientSession, base: str, *, required: bool) 
 
     url = f"{base}/v1/models"
     try:
-        async with session.get(url, allow_redirects=False) as response:
-            if response.status == 404 and not required:
-                return None
+        headers = {"Connection": "close"}  # after an error, servers close it at any moment
+        async with session.get(url, allow_redirects=False, headers=headers) as response:
+            if response.status not in KEYLESS and response.status != 200 and not required:
+                return None  # `transformers serve` without a hub cache answers 500
             if response.status == 404:
                 raise ServerError(f"{url} is not there (404): give --model, or check the address", 404)
             if response.status != 200:
@@ -105,18 +107,18 @@ def _entries(body: bytes, url: str) -> list[dict[str, Any]]:
         entries = [entry for entry in data if isinstance(entry["id"], str)]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise ServerError(f"{url} is not the list of models of an OpenAI API: check address and port") from None
-    if not entries:
-        raise ServerError(f"{url} lists no model: load one first")
     return entries
 
 
 def _chosen(entries: list[dict[str, Any]] | None, model: str | None, base: str) -> dict[str, Any]:
     """Return the entry of the model that is asked for, or of the only one."""
-    if entries is None:
+    by_name = {entry["id"]: entry for entry in entries or ()}
+    if not by_name and model is None:
+        raise ServerError(f"{base} lists no model: load one first, or give --model")
+    if not by_name:
         return {"id": model}
-    by_name = {entry["id"]: entry for entry in entries}
     if model is None and len(by_name) == 1:
-        return entries[0]
+        return next(iter(by_name.values()))
     if model is None:
         names = ", ".join(shown(name) for name in list(by_name)[:LISTED])
         raise UsageError(f"{base} has {len(by_name)} models, choose one with --model: {names}")

@@ -108,7 +108,7 @@ def message_of(body: bytes) -> str:
     try:
         document: Any = json.loads(text)
     except (ValueError, RecursionError):
-        return shown(text)
+        return shown(text) or "no message"
     for name in ("error", "message", "detail"):
         document = document.get(name, document) if isinstance(document, dict) else document
     return shown(document if isinstance(document, str) else text) or "no message"

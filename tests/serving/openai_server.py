@@ -28,6 +28,7 @@ class OpenAIServer:
 
     models: tuple[str, ...] | None = ("tiny",)
     entry: dict = field(default_factory=dict)
+    list_status: int = 200
     paths: tuple[str, ...] = ("/v1/completions", CHAT)
     missing_status: int = 404
     unknown: tuple[str, ...] = ()
@@ -109,7 +110,9 @@ class OpenAIServer:
 
     async def _answer(self, request):
         body = await request.json() if request.can_read_body else None
-        self.received.append({"path": request.path, "headers": dict(request.headers), "body": body})
+        sender = request.transport.get_extra_info("peername")
+        headers = dict(request.headers)
+        self.received.append({"path": request.path, "from": sender, "headers": headers, "body": body})
         refused = self._refusal(request, body)
         if refused is not None:
             return refused
@@ -123,6 +126,7 @@ class OpenAIServer:
         return await self._stream(request, body)
 
     def _refusal(self, request, body):
+        """Return what is answered instead, None where the request is fine."""
         if self.redirect:
             return web.Response(status=307, headers={"Location": self.redirect})
         if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
@@ -130,16 +134,18 @@ class OpenAIServer:
         if request.path not in (*self.paths, *(("/v1/models",) if self.models is not None else ())):
             return _error(self.missing_status, f"no {request.path} here")
         if body is None:
-            return None
+            return None if self.list_status == 200 else _error(self.list_status, "no list")
+        return self._refused_body(request, body)
+
+    def _refused_body(self, request, body):
         if self.models is not None and body["model"] not in self.models:
             return _error(404, f"the model {body['model']} does not exist")
         wrong = set(self.unknown) & set(body)
         if wrong:
             return _error(self.unknown_status, f"extra fields not permitted: {sorted(wrong)}")
         if self.fail_every and len(self.bodies) % self.fail_every == 0:
-            return web.Response(
-                status=self.fail_status, text=f"boom\n\x1b[31m {dict(request.headers)}" + 500 * "x"
-            )
+            told = request.headers.get("Authorization", "")
+            return web.Response(status=self.fail_status, text=f"boom\n\x1b[31m {told} " + 500 * "x")
         return None
 
     async def _stream(self, request, body):
@@ -176,9 +182,8 @@ class OpenAIServer:
                 await _event(response, {"error": {"message": "out of memory"}})
         if self.usage and body.get("stream_options"):
             used = {"prompt_tokens": sequence["prompt"], "completion_tokens": most}
-            await _event(
-                response, {"choices": [], "usage": used | {"prompt_tokens_details": {"cached_tokens": 3}}}
-            )
+            used["prompt_tokens_details"] = {"cached_tokens": 3}
+            await _event(response, {"choices": [], "usage": used})
         if self.done_marker:
             await response.write(b"data: [DONE]\n\n")
 
