@@ -18,6 +18,7 @@ COMMANDS = {  # each is `command`, or with others `app`, in the module of its na
     "run": "Measure a model's energy and impact, and write a report.",
     "sweep": "Measure models over lengths, batch sizes, precisions and executions, on one GPU or many.",
     "benchmark": "Compare a model's precisions: latency, energy and accuracy.",
+    "serving": "Measure what requests cost on a running server.",
     "plan": "Choose a precision for each part inside a budget for the predictions, and verify it.",
     "figures": "Write a run's figures for a paper; with RUN2, a comparison too.",
     "report": "Render the page of a run, a sweep or laws again.",

@@ -50,13 +50,19 @@ _CONTEXT = "context"  # Typer passes it
 
 
 def with_settings(
-    build: Build, *declared: Setting, required: bool = True, several: bool = False
+    build: Build,
+    *declared: Setting,
+    required: bool = True,
+    several: bool = False,
+    subject: str = MODEL,
+    argument: Any = _MODEL,
 ) -> Callable[[Decorated], Decorated]:
     """Give a command MODEL and the options of settings, before the options that its function has.
 
     The function is called with what ``build`` makes of the model, the values by the names of their fields, and the
     names of those that were given; with None where no model is ``required`` and none was given. The command
-    line wins over the values of a TOML file, which may name ``several`` models.
+    line wins over the values of a TOML file, which may name ``several`` models. What is measured may be another
+    ``subject`` than a model, given by another ``argument``.
     """
 
     def decorate(function: Decorated) -> Decorated:
@@ -68,13 +74,13 @@ def with_settings(
         def command(**options: Any) -> Any:
             context = options[_CONTEXT] if has_context else options.pop(_CONTEXT)
             stated = {setting: options.pop(setting.key) for setting in declared}
-            model = options.pop(MODEL)
-            settings = None if model is None else build(*_merged(context, model, stated, several=several))
+            named = options.pop(subject)
+            settings = None if named is None else build(*_merged(context, subject, named, stated, several=several))
             return function(settings, **options)
 
-        model_type: Any = Annotated[str, _MODEL] if required else Annotated[str | None, _MODEL]
-        model_default = inspect.Parameter.empty if required else None
-        derived = [_parameter(MODEL, model_type, model_default), *map(_option, declared)]
+        subject_type: Any = Annotated[str, argument] if required else Annotated[str | None, argument]
+        default = inspect.Parameter.empty if required else None
+        derived = [_parameter(subject, subject_type, default), *map(_option, declared)]
         parameters = [*([] if has_context else [_parameter(_CONTEXT, typer.Context)]), *derived, *own]
         # Typer reads both.
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -112,24 +118,25 @@ class PanelledCommand(TyperCommand):
 
 
 def _merged(
-    context: typer.Context, model: str, stated: Mapping[Setting, Any], *, several: bool
+    context: typer.Context, subject: str, named: str, stated: Mapping[Setting, Any], *, several: bool
 ) -> tuple[Any, dict[str, Any], list[str]]:
-    """Return the model, the values, and the names of those that were given, in a file or on the command line.
+    """Return what is measured, the values, and the names of those that were given, in a file or as options.
 
-    The model is a list where ``several`` may be named and the file has a list.
+    The first is a list where ``several`` may be named and the file has a list.
     """
     values = {setting.name: setting.read(value) for setting, value in stated.items()}
     given = [setting.name for setting in stated if is_given(context, setting.key)]
-    if Path(model).suffix != SUFFIX:
-        return model, values, given
-    filed = read_settings(Path(model), stated)
-    if MODEL not in filed:
-        raise UsageError(f'{model} names no model: add a line such as model = "gpt2"')
+    if Path(named).suffix != SUFFIX:
+        return named, values, given
+    filed = read_settings(Path(named), stated, subject)
+    if subject not in filed:
+        example = "gpt2" if subject == MODEL else "http://localhost:8000"
+        raise UsageError(f'{named} names no {subject}: add a line such as {subject} = "{example}"')
     kept = {name: values[name] for name in given}
-    named = filed.pop(MODEL)
-    if not several and not isinstance(named, str):
-        raise UsageError(f"{model} names several models, which `energyscope sweep` measures: name one")
-    return named, {**values, **filed, **kept}, [*given, *filed]
+    measured = filed.pop(subject)
+    if not several and not isinstance(measured, str):
+        raise UsageError(f"{named} names several {subject}s, which `energyscope sweep` measures: name one")
+    return measured, {**values, **filed, **kept}, [*given, *filed]
 
 
 def _option(setting: Setting) -> inspect.Parameter:

@@ -70,6 +70,8 @@ def command(
 
         written = write_laws_page(laws)
         page = Rendered(str(written), written.stat().st_size)
+    elif served := _of_server(run, root):
+        page = _server_page(served)
     else:
         page = _run_page(run, root, drawn=as_json)
     if as_json:
@@ -80,6 +82,28 @@ def command(
     if page.state in STATE_WORDS and not quiet:
         typer.echo(STATE_WORDS[page.state], err=True)
     typer.echo(path_text(page.path))
+
+
+def _of_server(run: str, root: Path) -> Path | None:
+    """Return the directory of a run, where that is of a server."""
+    from energyscope.runs.serving import is_serving
+    from energyscope.runs.store import find_run
+
+    path = find_run(run, root)
+    return path if is_serving(path) else None
+
+
+def _server_page(path: Path) -> Rendered:
+    """Render the page of a measured server; what a killed one had measured is written first."""
+    from energyscope.reporting.serving.page import write_serving_page
+    from energyscope.runs.locks import is_being_written
+    from energyscope.stages.serving import recover
+
+    if is_being_written(path):
+        raise RunError(f"{path} is being measured: its page is drawn at its end")
+    recover(path)
+    written = write_serving_page(path)
+    return Rendered(str(written), written.stat().st_size)
 
 
 def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:

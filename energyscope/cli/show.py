@@ -11,6 +11,7 @@ import typer
 from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import DEFAULT_ROOT, Root
 from energyscope.cli.output import draw
+from energyscope.reporting.terminal_text import printable
 
 
 @report_errors
@@ -32,18 +33,42 @@ def command(
     from rich.console import Console
 
     from energyscope.reporting.run.terminal import record, show
-    from energyscope.runs.store import load_run
+    from energyscope.runs.serving import is_serving
+    from energyscope.runs.store import find_run, load_run
     from energyscope.runs.sweeps import is_sweep
 
     sweep = next((path for path in (Path(run), root / run) if is_sweep(path)), None)
     if sweep is not None:
         _show_sweep(sweep, table, as_json=as_json)
         return
-    loaded = load_run(run, root)
+    path = find_run(run, root)
+    if is_serving(path):
+        _show_server(path, table, as_json=as_json)
+        return
+    loaded = load_run(path)
     if as_json:
         typer.echo(json.dumps(record(loaded, table), indent=1, default=str))
     else:
         show(loaded, Console(), table)
+
+
+def _show_server(path: Path, table: str | None, *, as_json: bool) -> None:
+    """Print what requests cost on a server, or one table in full."""
+    from rich.console import Console
+
+    from energyscope.reporting.serving.served import Server
+    from energyscope.reporting.serving.terminal import serving_text, table_of
+
+    server = Server.load(path)
+    if as_json:
+        named = None if table is None else table_of(server, table)
+        typer.echo(json.dumps(server.document if named is None else named.records(), indent=1))
+    elif table is None:
+        draw(lambda width: serving_text(server, width))
+    elif Console().is_terminal:
+        draw(table_of(server, table).rich)
+    else:
+        typer.echo(table_of(server, table).delimited(clean=printable), nl=False)
 
 
 def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:

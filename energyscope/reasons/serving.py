@@ -9,6 +9,8 @@ WORDS: dict[str, str] = {
     "had no answer when the load ended",
     "load-too-short": "too few ticks while all users were at work: give more --seconds",
     "costs-not-separable": "the loads that were measured do not tell prompts and answers apart",
+    "modelled-power-is-constant": "the modelled power is the same whatever the server does: prompts, answers "
+    "and the idle engine are not told apart",
     "texts-counted": "the server states no usage: tokens of answers are counted by the pieces of text that came",
     "prompt-tokens-unknown": "the server states no usage: tokens of prompts are not known",
     "engine-unseen": "no process on this machine answers there: which GPUs are the engine's is not known",

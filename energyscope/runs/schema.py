@@ -26,6 +26,9 @@ SWEEP_FILE = "sweep.json"
 ALTERNATIVES_JSON = "alternatives.json"
 PLAN_JSON = "plan.json"
 LAWS_JSON = "laws.json"
+SERVING_JSON = "serving.json"
+SERVING_FILE = "serving.csv"
+REQUESTS_FILE = "requests.parquet"
 REPORT_FILE = "report.html"
 
 BEGUN_AGAIN = "begun_again"  # of a journal's entry: those of its stage (and scene) before it count no more

@@ -77,7 +77,8 @@ def loads_of(settings: ServingSettings, limits: Limits) -> list[Load]:
     drawn.shuffle(loads)
     shapes = [request.shape for request in requests]
     warm = _of_users(settings, WARM_UP, WARM_UP, max(settings.users), shapes)
-    return [replace(load, seed=settings.seed) for load in (warm, *loads)]
+    shared = limits.words(settings.shared_prefix) if settings.shared_prefix else 0
+    return [replace(load, seed=settings.seed, shared_words=shared) for load in (warm, *loads)]
 
 
 def seconds_of(loads: Sequence[Load]) -> float:

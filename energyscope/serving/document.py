@@ -56,13 +56,20 @@ class Measured:
 
 
 def serving_document(
-    measured: Sequence[Measured], price: float | None = None, carbon: float | None = None
+    measured: Sequence[Measured],
+    price: float | None = None,
+    carbon: float | None = None,
+    *,
+    modelled: bool = False,
 ) -> tuple[dict[str, Any], list[LoadRow]]:
-    """Return what the loads tell: costs of each cause, phases, the knee, notes; and a row for each load."""
+    """Return what the loads tell: costs of each cause, phases, the knee, notes; and a row for each load.
+
+    A ``modelled`` power is the same whatever is done: nothing is fitted to it.
+    """
     loads = [part.served for part in measured]
     ticks = _joined(measured)
     counting = [load for load in loads if load.load.kind != WARM_UP]
-    fit = fit_serving(ticks, counting) if counting else None
+    fit = fit_serving(ticks, counting) if counting and not modelled else None
     idle = None if fit is None else fit.costs()["time"]
     asking = [part for part in measured if part.served.load.kind not in {PAUSE, WARM_UP}]
     rows = [load_row(part.served, ticks, idle.value if idle else None, part.guards) for part in asking]
@@ -78,7 +85,7 @@ def serving_document(
         "million_tokens": {
             row.load: per_million_tokens(row.token_j, price, carbon) for row in rows if row.token_j is not None
         },
-        "notes": _notes(fit, loads),
+        "notes": [*_unfitted(fit, modelled=modelled), *_notes(loads)],
     }
     return document, rows
 
@@ -125,9 +132,15 @@ def _phases(fit: ServingFit, loads: Sequence[Served]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda phase: (phase["phase"] != PROMPT, phase["prompt_tokens"] or 0, phase["users"]))
 
 
-def _notes(fit: ServingFit | None, loads: Sequence[Served]) -> list[Reason]:
+def _unfitted(fit: ServingFit | None, *, modelled: bool) -> list[Reason]:
+    if fit is not None:
+        return []
+    return [reason("modelled-power-is-constant" if modelled else "costs-not-separable")]
+
+
+def _notes(loads: Sequence[Served]) -> list[Reason]:
     answers = [answer for load in loads for answer in load.answers if answer.chunks_s]
-    notes = [] if fit is not None else [reason("costs-not-separable")]
+    notes = []
     if any(answer.new_tokens is None for answer in answers):
         notes.append(reason("texts-counted"))
     if any(answer.prompt_tokens is None for answer in answers):

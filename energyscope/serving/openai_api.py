@@ -117,10 +117,11 @@ def message_of(body: bytes) -> str:
 async def refusal(response: aiohttp.ClientResponse) -> ServerError:
     """Return the error of an answer that is not 200."""
     status, url = response.status, response.url
+    message = message_of(await read_body(response))
+    response.close()  # after an error, servers close the connection at any moment: it is not used again
     if 300 <= status < 400:
         where = shown(response.headers.get("Location", "nowhere"))
         return ServerError(f"{url} redirects to {where}: give the address that answers itself", status)
-    message = message_of(await read_body(response))
     if status in {401, 403}:
         variable = key_variable()
         advice = f"check the key in {variable}" if variable else f"set {KEY_VARIABLES[0]} to a key of the server"

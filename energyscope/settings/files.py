@@ -18,8 +18,8 @@ _EXPECTED: dict[type, tuple[tuple[type, ...], str]] = {
 }
 
 
-def read_settings(path: Path, declared: Iterable[Setting]) -> dict[str, Any]:
-    """Return the file's settings by the names of their fields, and its ``model`` (or a list) where it names one.
+def read_settings(path: Path, declared: Iterable[Setting], subject: str = MODEL) -> dict[str, Any]:
+    """Return the file's settings by the names of their fields, and its ``subject`` (or a list) where it names one.
 
     Raises:
         UsageError: the file cannot be read, a key is no option, or a value is not of its option's type.
@@ -31,21 +31,21 @@ def read_settings(path: Path, declared: Iterable[Setting]) -> dict[str, Any]:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be read ({error.strerror or error}): give a model or a TOML file"
+            f"{path} cannot be read ({error.strerror or error}): give a {subject} or a TOML file"
         ) from error
     except ValueError as error:  # tomllib's and the decoder's
         raise UsageError(f"{path} is no TOML file ({error})") from error
     known = {setting.option.removeprefix("--"): setting for setting in declared}
     values: dict[str, Any] = {}
     for key, value in document.items():
-        if key == MODEL:
+        if key == subject:
             if not (isinstance(value, str) or _are_words(value)):
                 raise UsageError(f'{path}: {key} = {value!r}: give a name or a list, such as {key} = ["gpt2"]')
-            values[MODEL] = value
+            values[subject] = value
         elif key in known:
             values[known[key].name] = _value(path, key, value, known[key])
         else:
-            raise UsageError(f"{path}: no option is called {key!r}{did_you_mean(key, [MODEL, *known])}")
+            raise UsageError(f"{path}: no option is called {key!r}{did_you_mean(key, [subject, *known])}")
     return values
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
@@ -57,6 +58,20 @@ class ServingSettings:
     def of(cls, url: str, **options: Any) -> Self:
         """Return the settings of options, by the names of the command line or of the fields."""
         return cls(url, **read_options(settings_of(cls), options))
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Return the settings of `document`."""
+        declared = settings_of(cls)
+        known = {name: value for name, value in document.items() if name in declared}
+        several = {name: tuple(value) for name, value in known.items() if declared[name].several}
+        paths = {name: Path(value) for name, value in known.items() if declared[name].kind is Path and value}
+        return cls(**{"url": document["url"], **known, **several, **paths})
+
+    def document(self) -> dict[str, Any]:
+        """Return the settings as plain data, for run.json."""
+        plain = asdict(self)
+        return {name: str(value) if isinstance(value, Path) else value for name, value in plain.items()}
 
     def check(self) -> None:
         """Refuse what cannot be.

@@ -29,7 +29,7 @@ def measured(server: SimulatedServer, **options: object) -> list[Measured]:
 
 @pytest.mark.parametrize("late_s", [0.0, 0.08])
 def test_costs_are_found(late_s: float) -> None:
-    """GIVEN a counter that may be late THEN each cost is within 3 % of the true one, with its share of active time."""
+    """GIVEN a counter that may be late THEN each cost is within 3 % of the true one (with its active time)."""
     server = SimulatedServer(late_s=late_s)
     document, _ = serving_document(measured(server))
     costs = {cost["cause"]: cost["value"] for cost in document["costs"]}

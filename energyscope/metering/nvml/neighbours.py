@@ -7,7 +7,7 @@ process, although it holds memory, is not trusted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,6 +75,12 @@ class Neighbours:
 
 def own_processes() -> set[int]:
     """Return the ids of this process and of all that it started, directly or not; under torchrun its siblings."""
+    launcher = [os.getppid()] if "TORCHELASTIC_RUN_ID" in os.environ else []
+    return with_descendants([os.getpid(), *launcher])
+
+
+def with_descendants(pids: Iterable[int]) -> set[int]:
+    """Return processes and all that they started, directly or not, of those that live."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -83,8 +89,7 @@ def own_processes() -> set[int]:
         except (OSError, IndexError, ValueError):
             continue  # it ended while we looked
         children.setdefault(parent, []).append(int(entry.parent.name))
-    launcher = [os.getppid()] if "TORCHELASTIC_RUN_ID" in os.environ else []
-    related, unvisited = set(), [os.getpid(), *launcher]
+    related, unvisited = set(), list(pids)
     while unvisited:
         pid = unvisited.pop()
         related.add(pid)

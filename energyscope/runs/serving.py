@@ -1,0 +1,89 @@
+"""The run directory of a measured server: ``serving.json``, a row for each load, and its requests as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from energyscope.errors import RunError
+from energyscope.runs import schema
+from energyscope.runs.files import own_file, read_json, read_table, write_bytes
+from energyscope.runs.store import DEFAULT_ROOT, find_run, read_document
+from energyscope.serving.curve import LoadRow
+from energyscope.serving.document import VERSION
+from energyscope.serving.requests import Served
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STAGE = "serving"
+LISTS = ("costs", "phases", "held_out", "notes")
+COLUMNS = tuple(field.name for field in fields(LoadRow))
+
+
+@dataclass(frozen=True)
+class ServingRun:
+    """A measured server as read back: run.json, serving.json, and a row for each load that asked something."""
+
+    path: Path
+    document: dict[str, Any]
+    serving: dict[str, Any]
+    loads: pd.DataFrame
+
+    @property
+    def name(self) -> str:
+        return str(self.document.get("name", self.path.name))
+
+    @property
+    def modelled(self) -> bool:
+        """Whether its joules are time x stated watts."""
+        return bool((self.document.get("sensor") or {}).get("modelled"))
+
+
+def is_serving(path: Path) -> bool:
+    """Whether a run directory is of a server."""
+    return STAGE in (read_document(path).get("stages") or {})
+
+
+def load_serving(reference: str | Path, root: Path = DEFAULT_ROOT) -> ServingRun:
+    """Read the run of a server by path, name or unique prefix of a name.
+
+    Raises:
+        RunError: there is no such run, it is of something else, or it cannot be read.
+
+    """
+    path = find_run(reference, root)
+    document = read_document(path)
+    if STAGE not in (document.get("stages") or {}):
+        raise RunError(f"{path} is no run of a server: `energyscope show {path}` prints what it is")
+    own_file(path / schema.SERVING_JSON)
+    serving = read_json(path / schema.SERVING_JSON)
+    loads = read_table(path / schema.SERVING_FILE, COLUMNS)
+    if serving is None or loads is None:
+        raise RunError(f"no load of {path} was finished: `energyscope serving --resume {path}` goes on")
+    version = serving.get("schema")
+    if not isinstance(version, int) or version > VERSION:
+        raise RunError(f"{path / schema.SERVING_JSON} was written by a newer energyscope: upgrade energyscope-llm")
+    lacking = [name for name in LISTS if not isinstance(serving.get(name), list)]
+    if lacking:
+        raise RunError(f"{path / schema.SERVING_JSON} lacks {', '.join(lacking)}: restore it, or measure again")
+    return ServingRun(path, document, serving, loads)
+
+
+def write_requests(path: Path, loads: Iterable[Served]) -> None:
+    """Write a row for each request, with the times (s) after its load's begin, and the texts' as a list."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows: list[Mapping[str, Any]] = []
+    for load in loads:
+        for answer in load.answers:
+            row = {**answer.document(), "kind": load.load.kind}
+            row |= {name: row[name] - load.begin_s for name in ("due_s", "sent_s", "ended_s")}
+            rows.append({**row, "chunks_s": [time_s - load.begin_s for time_s in answer.chunks_s]})
+    buffer = BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), buffer, compression="zstd")
+    write_bytes(path / schema.REQUESTS_FILE, buffer.getvalue())

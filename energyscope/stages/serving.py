@@ -1,0 +1,251 @@
+"""Serving: loads are sent to a running server while its GPUs' counters are watched, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from energyscope.errors import RunError, UsageError
+from energyscope.metering.choice import open_meter
+from energyscope.metering.claims import claimed
+from energyscope.metering.group import LOOK_BACK_S, MeterGroup
+from energyscope.progress import Progress, silent
+from energyscope.reasons import Reason
+from energyscope.runs import schema
+from energyscope.runs.locks import write_lock
+from energyscope.runs.serving import COLUMNS, STAGE, ServingRun, load_serving, write_requests
+from energyscope.runs.store import RunStore, find_run, free_name, plain_name, read_journal
+from energyscope.serving.design import DEFAULT_CONTEXT, Limits, loads_of
+from energyscope.serving.document import Measured, serving_document
+from energyscope.serving.endpoint import Endpoint, find_endpoint
+from energyscope.serving.engine import Engine
+from energyscope.serving.process import Client
+from energyscope.serving.requests import Load, Served
+from energyscope.settings.serving import ServingSettings
+from energyscope.stages.facts import boot, environment
+
+LATE_S = 0.5  # a counter shows what was drawn within this
+DECIMALS = 5  # of times in the journal (s): finer than any clock of a network
+
+
+def serving(url: str, *, progress: Progress = silent, command: str | None = None, **options: Any) -> ServingRun:
+    """Measure what requests cost on a running server, and return the run.
+
+    Args:
+        url: of a server that speaks the OpenAI API, such as ``http://localhost:8000``.
+        progress: is called at each load.
+        command: how the user called for it, for the record.
+        options: those of the command line with underscores, or the fields of `ServingSettings`.
+
+    Raises:
+        EnergyscopeError: with what to do; what was finished is kept.
+
+    """
+    return serve(ServingSettings.of(url, **options), progress=progress, command=command)
+
+
+def serve(settings: ServingSettings, *, progress: Progress = silent, command: str | None = None) -> ServingRun:
+    """Do what settings ask for, as `serving` does."""
+    settings.check()
+    if settings.name is not None:
+        RunStore.check_free(settings.name, settings.root)
+    endpoint = found(settings)
+    engine, loads = Engine(settings.url, settings.gpu_id), loads_of(settings, limits_of(endpoint))
+    meter = _meters(settings, engine)
+    name = settings.name or free_name(f"{plain_name(endpoint.model)}-served", settings.root)
+    store = RunStore.create(name, settings.root)
+    with write_lock(store.path):
+        _open(store, settings, endpoint, engine, command)
+        _measure(store, settings, endpoint, engine, meter, loads, progress)
+    return load_serving(store.path)
+
+
+def resume(path: str | Path, *, progress: Progress = silent) -> ServingRun:
+    """Send the loads that a run lacks, with its settings, and return it; one that lacks none as it is.
+
+    Raises:
+        RunError: it is no run of a server, or was begun before this machine was started.
+        UsageError: the server has another model now.
+
+    """
+    path = find_run(path).resolve()
+    store = RunStore.open(path)
+    known = store.document.get(STAGE) or {}
+    if not known:
+        raise RunError(f"{path} is no run of a server: `energyscope run --resume {path}` takes others up again")
+    if (store.document["stages"].get("report") or {}).get("state") == "done":
+        return load_serving(path)
+    if store.document.get("boot") != boot():
+        raise RunError(f"{path} was begun before this machine was started anew, which its clock counts from")
+    settings = ServingSettings.from_document({**store.document["settings"], "root": path.parent})
+    endpoint = found(settings)
+    if endpoint.model != known["endpoint"]["model"]:
+        raise UsageError(f"{path} is of {known['endpoint']['model']}, and the server has {endpoint.model} now")
+    engine = Engine(settings.url, settings.gpu_id)
+    if engine.gpus != known["gpus"]:
+        raise UsageError(f"{path} was begun on {', '.join(known['gpus'])}, and the engine is on other GPUs now")
+    loads, meter = loads_of(settings, limits_of(endpoint)), _meters(settings, engine)
+    with write_lock(path):
+        store.mend_journal()
+        _measure(store, settings, endpoint, engine, meter, loads, progress)
+    return load_serving(path)
+
+
+def foreseen(settings: ServingSettings) -> list[Load]:
+    """Return the loads that would be sent: of the server, only its limits are asked."""
+    settings.check()
+    return loads_of(settings, limits_of(found(settings)))
+
+
+def found(settings: ServingSettings) -> Endpoint:
+    """Return the server's API as it answers."""
+    return asyncio.run(
+        find_endpoint(settings.url, model=settings.model, api=settings.api, timeout_s=settings.timeout_s)
+    )
+
+
+def limits_of(endpoint: Endpoint) -> Limits:
+    """Return what the server takes; where it does not say, a word is a token."""
+    return Limits(
+        context=endpoint.context_tokens or DEFAULT_CONTEXT,
+        tokens_per_word=endpoint.tokens_per_word or 1.0,
+        overhead_tokens=endpoint.overhead_tokens or 0.0,
+    )
+
+
+def recover(path: Path) -> ServingRun:
+    """Write what a run that was killed had measured, from its journal, and return it; any other as it is.
+
+    Raises:
+        RunError: nothing was measured, or its files cannot be read.
+
+    """
+    measured = [Measured.of(entry) for entry in read_journal(path) if entry.get("stage") == STAGE]
+    if measured and not (path / schema.SERVING_JSON).is_file():
+        store = RunStore.open(path)
+        write(store, measured, ServingSettings.from_document(store.document["settings"]))
+    return load_serving(path)
+
+
+def write(store: RunStore, measured: Sequence[Measured], settings: ServingSettings) -> None:
+    """Write what the loads that were measured tell."""
+    modelled = bool((store.document.get("sensor") or {}).get("modelled"))
+    document, rows = serving_document(measured, settings.price, settings.carbon, modelled=modelled)
+    store.write_json(schema.SERVING_JSON, document)
+    store.write_rows(schema.SERVING_FILE, rows, COLUMNS)
+    write_requests(store.path, [part.served for part in measured])
+
+
+def _meters(settings: ServingSettings, engine: Engine) -> MeterGroup:
+    return MeterGroup(
+        [
+            open_meter(settings.meter, gpu_uuid=gpu, watts=settings.watts, whole_gpu=settings.whole_gpu)
+            for gpu in engine.gpus or (None,)
+        ]
+    )
+
+
+def _open(
+    store: RunStore, settings: ServingSettings, endpoint: Endpoint, engine: Engine, command: str | None
+) -> None:
+    versions = environment()
+    store.update(
+        name=store.path.name,
+        energyscope=versions["energyscope_llm"],
+        created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        command=command,
+        settings={**settings.document(), "stages": [STAGE, "report"]},
+        model={"name": endpoint.model},
+        environment=versions,
+        device={"name": _board_name(engine), "measured": engine.gpus},
+        boot=boot(),
+        warnings=[],
+        stages={STAGE: {"state": "waiting", "reason": None, "seconds": None}},
+    )
+    store.update(**{STAGE: {"endpoint": asdict(endpoint), "gpus": engine.gpus, "notes": engine.notes}})
+
+
+def _board_name(engine: Engine) -> str | None:
+    from energyscope.metering.nvml.board import Board
+
+    names = [str(Board(gpu).facts()["name"]) for gpu in engine.gpus]
+    return ", ".join(dict.fromkeys(names)) or None
+
+
+def _measure(
+    store: RunStore,
+    settings: ServingSettings,
+    endpoint: Endpoint,
+    engine: Engine,
+    meter: MeterGroup,
+    loads: Sequence[Load],
+    progress: Progress,
+) -> None:
+    """Send the loads that the journal lacks, and write what all of them tell, however this ends."""
+    measured = [Measured.of(entry) for entry in read_journal(store.path) if entry.get("stage") == STAGE]
+    done = {part.served.load.name for part in measured}
+    began_s = time.monotonic()
+    store.stage(STAGE, "running")
+    try:
+        with ExitStack() as stack:
+            others = stack.enter_context(claimed(engine.gpus, store.path.name))
+            stack.enter_context(meter)
+            client = stack.enter_context(Client(endpoint, timeout_s=settings.timeout_s))
+            store.update(sensor=meter.describe(), warnings=[*store.document["warnings"], *others])
+            for number, load in enumerate(loads):
+                progress(STAGE, load.name, number, len(loads))
+                if load.name not in done:
+                    measured.append(_measured(client, load, meter, engine))
+                    store.journal(measured[-1].entry())
+                    _check_alive(measured[-1].served)
+            store.update(**{STAGE: {**store.document[STAGE], "client_cpu_s": client.cpu_s()}})
+    except BaseException as error:
+        state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        store.stage(STAGE, state, seconds=time.monotonic() - began_s)
+        if measured:
+            write(store, measured, settings)
+        error.add_note(f"`energyscope serving --resume {store.path}` goes on")
+        raise
+    write(store, measured, settings)
+    store.stage(STAGE, "done", seconds=time.monotonic() - began_s)
+    store.stage("report", "done")
+    store.compress_journal()
+
+
+def _measured(client: Client, load: Load, meter: MeterGroup, engine: Engine) -> Measured:
+    """Send a load, and wait until the counters have shown what it took."""
+    before = engine.others()
+    served = _rounded(client.send(load))
+    time.sleep(LATE_S)
+    guards: list[Reason] = list(dict.fromkeys([*before, *engine.others()]))
+    ticks = tuple(board.ticks(served.begin_s - LOOK_BACK_S, served.end_s + LATE_S) for board in meter.meters)
+    return Measured(served, ticks, tuple(guards))
+
+
+def _rounded(served: Served) -> Served:
+    """Return a load with times as short as they are known."""
+    answers = []
+    for answer in served.answers:
+        known = answer.document()
+        for name in ("due_s", "sent_s", "ended_s"):
+            known[name] = round(known[name], DECIMALS)
+        answers.append(type(answer).of({**known, "chunks_s": [round(at, DECIMALS) for at in answer.chunks_s]}))
+    return Served(served.load, served.begin_s, served.end_s, answers, served.unsent)
+
+
+def _check_alive(served: Served) -> None:
+    """Stop where a server answers nothing any more.
+
+    Raises:
+        RunError: every request of a load failed.
+
+    """
+    errors = [answer.error for answer in served.answers if answer.error is not None]
+    if errors and len(errors) == len(served.answers):
+        raise RunError(f"the server answered none of {len(errors)} requests ({errors[-1]}): see what it says")
