@@ -16,7 +16,7 @@ import random
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from energyscope.serving.endpoint import Endpoint
@@ -34,11 +34,14 @@ DIGITS = 6  # of times (s)
 
 
 class Sender:
-    """Sends loads by a session, and writes what became of each request."""
+    """Sends loads by a session; ``write`` gets a record of each request that ended, and of each load."""
 
-    def __init__(self, session: aiohttp.ClientSession, endpoint: Endpoint) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, endpoint: Endpoint, write: Callable[[dict[str, Any]], None]
+    ) -> None:
         self._session = session
         self._endpoint = endpoint
+        self._write = write
 
     async def send(self, load: Load) -> None:
         """Send a load; it is over when its time is, and all its requests have ended."""
@@ -49,7 +52,7 @@ class Sender:
         elif load.users is not None:
             await self._by_users(load, begin_s)
         await _sleep_until(begin_s + load.seconds)
-        write({"done": {"begin_s": begin_s, "end_s": time.monotonic(), "unsent": unsent}})
+        self._write({"done": {"begin_s": begin_s, "end_s": time.monotonic(), "unsent": unsent}})
 
     async def _on_schedule(self, load: Load, begin_s: float) -> int:
         """Send each request at its time, whatever is unanswered; return how many were later than the load."""
@@ -108,7 +111,7 @@ class Sender:
             finish=stream.finish,
             error=error,
         )
-        write({"answer": answer.document()})
+        self._write({"answer": answer.document()})
         return answer
 
 
@@ -135,7 +138,7 @@ async def _serve() -> None:
     timeout_s = document.pop("timeout_s")
     loads: asyncio.Queue[Load] = asyncio.Queue()
     async with open_session(timeout_s) as session:
-        sending = asyncio.create_task(_send_all(Sender(session, Endpoint.of(document)), loads))
+        sending = asyncio.create_task(_send_all(Sender(session, Endpoint.of(document), write), loads))
         reading = asyncio.create_task(_read_all(lines, loads))
         ended, others = await asyncio.wait({sending, reading}, return_when=asyncio.FIRST_COMPLETED)
         for task in others:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -156,7 +157,7 @@ def _unreachable(error: aiohttp.ClientConnectorError, url: str) -> str:
         return f"the certificate of {url} is not trusted ({why}): name its authority in SSL_CERT_FILE"
     if isinstance(error, aiohttp.ClientSSLError):
         return f"{url} speaks no TLS that is understood here: try http://, or check the port"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
+    if isinstance(error.os_error, socket.gaierror):
         return f"{error.host} is not a known host: check the address"
     number = error.os_error.errno
     why = os.strerror(number) if number else shown(str(error.os_error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -17,10 +18,11 @@ from fake_nvml.waiting import wait_until
 from openai_server import CHAT, OpenAIServer
 
 from energyscope.errors import RunError
+from energyscope.serving.client import Sender
 from energyscope.serving.endpoint import FIELDS, Endpoint
-from energyscope.serving.openai_api import BODY_BYTES, KEY_VARIABLES, ServerError
+from energyscope.serving.openai_api import BODY_BYTES, KEY_VARIABLES, ServerError, open_session
 from energyscope.serving.process import Client
-from energyscope.serving.requests import Load, Shape
+from energyscope.serving.requests import Answer, Load, Served, Shape
 from energyscope.serving.streaming import Stream
 
 SHAPE = Shape(words=20, max_tokens=8)
@@ -47,9 +49,21 @@ def users(count, seconds=0.5, **more):
 
 
 def sent(server, *loads, timeout_s=10.0, **facts):
-    """Return what became of loads."""
-    with Client(endpoint_of(server, **facts), timeout_s) as client:
-        return [client.send(load) for load in loads]
+    """Return what became of loads, sent from here: a process of its own takes longer to start."""
+
+    async def send():
+        async with open_session(timeout_s) as session:
+            sender = Sender(session, endpoint_of(server, **facts), records.append)
+            return [await sent_by(sender, load) for load in loads]
+
+    async def sent_by(sender, load):
+        await sender.send(load)
+        *answers, end = json.loads(json.dumps(records))
+        records.clear()
+        return Served(load, answers=[Answer.of(record["answer"]) for record in answers], **end["done"])
+
+    records = []
+    return asyncio.run(send())
 
 
 def fed(*pieces):
