@@ -43,18 +43,20 @@ def indexed_runs(
     be read; that is not kept. An entry that is not ``whole`` counts for nothing.
     """
     known, found, fresh = _read(root, whole), [], {}
-    for name, stamp in sorted(_stamps(root), key=lambda item: item[1]):
-        path, kept = root / name, known.get(name)
-        if kept is None or kept["stamp"] != stamp:
-            try:
-                kept = {"stamp": stamp, "entry": describe(path)}
-            except RunError as error:
-                found.append(Indexed(path, {}, str(error)))
-                continue
-        fresh[name] = kept
-        found.append(Indexed(path, kept["entry"]))
-    if fresh != known:
-        _write(root, fresh)
+    try:
+        for name, stamp in sorted(_stamps(root), key=lambda item: item[1]):
+            path, kept = root / name, known.get(name)
+            if kept is None or kept["stamp"] != stamp:
+                try:
+                    kept = {"stamp": stamp, "entry": describe(path)}
+                except RunError as error:
+                    found.append(Indexed(path, {}, str(error)))
+                    continue
+            fresh[name] = kept
+            found.append(Indexed(path, kept["entry"]))
+    finally:  # who stops the first list of many runs need not wait for these again
+        if fresh != known:
+            _write(root, fresh)
     return found
 
 

@@ -47,6 +47,21 @@ def texts(root: Path, describe: Describing) -> list[str | None]:
     return [run.entry.get("text") for run in indexed_runs(root, describe)]
 
 
+def test_a_list_that_is_stopped_keeps_what_was_read(root: Path) -> None:
+    """GIVEN a first list that is stopped at its last run THEN the next one reads that run alone."""
+    describe = Describing()
+
+    def stopped(path: Path) -> dict[str, Any]:
+        if path.name == "c":
+            raise KeyboardInterrupt
+        return describe(path)
+
+    with pytest.raises(KeyboardInterrupt):
+        indexed_runs(root, stopped)
+    assert texts(root, describe) == ["b first", "a first", "c first"]
+    assert describe.read == ["b", "a", "c"]
+
+
 def test_only_what_has_changed_is_read_again(root: Path) -> None:
     """GIVEN a list that was made, WHEN a run changes, comes or goes, THEN it alone is read, oldest first."""
     describe = Describing()
