@@ -86,8 +86,8 @@ def command(
 
 def _of_server(run: str, root: Path) -> Path | None:
     """Return the directory of a run, where that is of a server."""
-    from energyscope.runs.serving import is_serving
     from energyscope.runs.store import find_run
+    from energyscope.serving.run import is_serving
 
     path = find_run(run, root)
     return path if is_serving(path) else None

@@ -76,12 +76,15 @@ def command(
 def _named(run: str, context: typer.Context) -> Path:
     """Return the directory of a run that is to go on; refuse to change what its stages have in common."""
     from energyscope.runs.store import find_run
+    from energyscope.serving.run import refuse_server
 
     named = {"model": "the model", **{option.key: option.option for option in DECLARED if option.name != "root"}}
     for key, option in {**named, "dry_run": "--dry-run"}.items():
         if is_given(context, key):
             raise UsageError(f"--resume uses the settings of the run: leave {option} out")
-    return find_run(run, context.params["root"]).resolve()
+    path = find_run(run, context.params["root"]).resolve()
+    refuse_server(path)
+    return path
 
 
 def _lacks_nothing(path: Path, *, quiet: bool, as_json: bool) -> bool:

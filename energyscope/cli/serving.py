@@ -19,7 +19,7 @@ from energyscope.settings.serving import ServingSettings
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from energyscope.runs.serving import ServingRun
+    from energyscope.serving.run import ServingRun
 
 URL = "url"
 _URL = typer.Argument(

@@ -33,9 +33,9 @@ def command(
     from rich.console import Console
 
     from energyscope.reporting.run.terminal import record, show
-    from energyscope.runs.serving import is_serving
     from energyscope.runs.store import find_run, load_run
     from energyscope.runs.sweeps import is_sweep
+    from energyscope.serving.run import is_serving
 
     sweep = next((path for path in (Path(run), root / run) if is_sweep(path)), None)
     if sweep is not None:

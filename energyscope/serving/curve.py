@@ -159,20 +159,20 @@ def _energy(
     notes: list[Reason],
 ) -> dict[str, Any]:
     begin_s, end_s = _steady(load, answers)
+    rate = _answered(answers, np.array([begin_s, end_s])).sum() / (end_s - begin_s) if end_s > begin_s else 0.0
+    paces = {"requests_per_s": rate, "tokens_per_s": rate * tokens} if rate > 0 else {}
     parts = [_slots(ticks_of_meter, answers, begin_s, end_s) for ticks_of_meter in ticks]
     if any(part is None for part in parts):
-        return {"reasons": join([*notes, reason("load-too-short")])}
+        return {**paces, "reasons": join([*notes, reason("load-too-short")])}
     known = [part for part in parts if part is not None]
     ratios = [ratio(energy, done) for _, energy, done in known]
     value = sum(ratio_.value for ratio_ in ratios)
     half = math.hypot(*(ratio_.above for ratio_ in ratios))
-    seconds, _, done = known[0]
-    rate = float(done.sum() / seconds.sum())
-    quality, reasons = grade(half / value if value > 0 else None, len(done), notes)
+    count = len(known[0][2])
+    quality, reasons = grade(half / value if value > 0 else None, count, notes)
     idle_j = None if idle_w is None else idle_w / rate
     return {
-        "requests_per_s": rate,
-        "tokens_per_s": rate * tokens,
+        **paces,
         "power_w": sum(float(energy.sum() / spent.sum()) for spent, energy, _ in known),
         "request_j": value,
         "request_low_j": value - half,
@@ -180,7 +180,7 @@ def _energy(
         "work_j": None if idle_j is None else value - idle_j,
         "idle_j": idle_j,
         "token_j": value / tokens if tokens else None,
-        "slots": len(done),
+        "slots": count,
         "quality": quality,
         "reasons": join(map(Reason, reasons)),
     }
@@ -193,11 +193,17 @@ def _slots(
     slots = tick_intervals(ticks.between(begin_s, end_s)).merged(SLOT_S)
     if len(slots.energy_j) < FEWEST_SLOTS or not slots.good.all():
         return None
-    done = np.zeros(len(slots.times_s))
-    for answer, since_s in zip(*prompt_spans(answers), strict=True):
-        done += np.interp(slots.times_s, [since_s, max(answer.ended_s, since_s + 1e-6)], [0.0, 1.0])
-    requests = np.diff(done)
+    requests = _answered(answers, slots.times_s)
     return (np.diff(slots.times_s), slots.energy_j, requests) if requests.sum() > 0 else None
+
+
+def _answered(answers: Sequence[Answer], times_s: Array) -> Array:
+    """Return the requests answered between each two times (s), shape (times - 1,)."""
+    done = np.zeros(len(times_s))
+    for answer, since_s in zip(*prompt_spans(answers), strict=True):
+        done += np.interp(times_s, [since_s, max(answer.ended_s, since_s + 1e-6)], [0.0, 1.0])
+    answered: Array = np.diff(done)
+    return answered
 
 
 def ratio(energy_j: Array, amount: Array) -> Interval:

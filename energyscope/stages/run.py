@@ -29,6 +29,7 @@ from energyscope.reasons import Reason, reason
 from energyscope.runs import method
 from energyscope.runs.locks import write_lock
 from energyscope.runs.store import Run, RunStore, find_run, free_name, lacking_stages, load_run, plain_name
+from energyscope.serving.run import refuse_server
 from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
@@ -110,6 +111,7 @@ def resume(
 
     """
     path = find_run(path).resolve()
+    refuse_server(path)
     if not lacking_stages(path):
         return load_run(path)
     settings, lacking = resumable(path)

@@ -19,7 +19,6 @@ from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason
 from energyscope.runs import schema
 from energyscope.runs.locks import write_lock
-from energyscope.runs.serving import COLUMNS, STAGE, ServingRun, load_serving, write_requests
 from energyscope.runs.store import RunStore, find_run, free_name, plain_name, read_journal
 from energyscope.serving.design import DEFAULT_CONTEXT, Limits, loads_of
 from energyscope.serving.document import Measured, serving_document
@@ -27,6 +26,7 @@ from energyscope.serving.endpoint import Endpoint, find_endpoint
 from energyscope.serving.engine import Engine
 from energyscope.serving.process import Client
 from energyscope.serving.requests import Load, Served
+from energyscope.serving.run import COLUMNS, STAGE, ServingRun, load_serving, write_requests
 from energyscope.settings.serving import ServingSettings
 from energyscope.stages.facts import boot, environment
 
@@ -222,7 +222,8 @@ def _measured(client: Client, load: Load, meter: MeterGroup, engine: Engine) -> 
     """Send a load, and wait until the counters have shown what it took."""
     before = engine.others()
     served = _rounded(client.send(load))
-    time.sleep(LATE_S)
+    if not meter.modelled:
+        time.sleep(LATE_S)
     guards: list[Reason] = list(dict.fromkeys([*before, *engine.others()]))
     ticks = tuple(board.ticks(served.begin_s - LOOK_BACK_S, served.end_s + LATE_S) for board in meter.meters)
     return Measured(served, ticks, tuple(guards))

@@ -10,8 +10,8 @@ from typing import Any
 from energyscope import format as fmt
 from energyscope.intervals import Interval, interval
 from energyscope.reporting.section import Page
-from energyscope.runs.serving import ServingRun, load_serving
 from energyscope.serving.curve import REQUEST
+from energyscope.serving.run import ServingRun, load_serving
 
 Entry = dict[str, Any]
 

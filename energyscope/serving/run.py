@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from energyscope.errors import RunError
+from energyscope.errors import RunError, UsageError
 from energyscope.runs import schema
 from energyscope.runs.files import own_file, read_json, read_table, write_bytes
 from energyscope.runs.store import DEFAULT_ROOT, find_run, read_document
@@ -46,6 +46,18 @@ class ServingRun:
 def is_serving(path: Path) -> bool:
     """Whether a run directory is of a server."""
     return STAGE in (read_document(path).get("stages") or {})
+
+
+def refuse_server(path: Path) -> None:
+    """Refuse the run of a server where one of a model is needed.
+
+    Raises:
+        UsageError: it is one.
+
+    """
+    if is_serving(path):
+        known = f"`energyscope show {path}` prints it, `energyscope serving --resume {path}` goes on"
+        raise UsageError(f"{path} is of a server: {known}")
 
 
 def load_serving(reference: str | Path, root: Path = DEFAULT_ROOT) -> ServingRun:
