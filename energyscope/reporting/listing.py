@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from energyscope.runs.laws import list_laws, load_laws
 from energyscope.runs.locks import is_being_written
 from energyscope.runs.sweeps import list_sweeps, load_sweep
 
+KINDS = {"created": str, "state": str, "how": str, "tags": list, "summary": str}  # of what an entry holds
+NEEDED = {*KINDS, "energy", "meter", "model", "device", "note"}
 STATES = {True: "running", False: "broken off", None: "running or broken off"}  # by whether it is being written
 
 
@@ -57,14 +60,11 @@ def list_of_runs(root: Path, filters: Filters) -> list[Indexed]:
 
 def _is_whole(entry: dict[str, Any]) -> bool:
     """Tell whether an entry has what the list needs, of its type."""
-    kinds = {"created": str, "state": str, "how": str, "tags": list, "summary": dict}
-    return entry.keys() >= {*kinds, "energy", "meter", "model", "device", "note"} and all(
-        isinstance(entry[name], kind) for name, kind in kinds.items()
-    )
+    return entry.keys() >= NEEDED and all(isinstance(entry[name], kind) for name, kind in KINDS.items())
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Return what the list says of a run, as plain data, with its summary.
+    """Return what the list says of a run, as plain data, with its summary as JSON: few lists need it.
 
     Raises:
         RunError: it cannot be read, or holds something else than a run does.
@@ -100,7 +100,7 @@ def _described(path: Path) -> dict[str, Any]:
         "state": state(run.document),
         "tags": [str(tag) for tag in tags] if isinstance(tags := run.document.get("tags"), list) else [],
         "note": run.document.get("note"),
-        "summary": summary(run),
+        "summary": json.dumps(summary(run)),
     }
 
 
@@ -138,7 +138,7 @@ def summaries(runs: Sequence[Indexed]) -> Iterator[dict[str, Any]]:
     for run in runs:
         page = run.path / "report.html"
         yield {
-            **run.entry["summary"],
+            **json.loads(run.entry["summary"]),
             "path": str(run.path),
             "tags": run.entry["tags"],
             "note": run.entry["note"],

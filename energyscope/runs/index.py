@@ -21,7 +21,7 @@ from energyscope.runs import schema
 from energyscope.runs.files import own_file, write_text
 
 INDEX_FILE = ".energyscope-index.json"
-REVISION = 1  # of what entries hold
+REVISION = 2  # of what entries hold
 Entry = dict[str, Any]
 
 
