@@ -143,8 +143,9 @@ class Table:
         writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
         writer.writerow([f"{column.name}{end}" for column in self.columns for end in ends[column.key]])
         for row in self.rows:
-            values = ((row.get(column.key), column.key in wide) for column in self.columns)
-            cells = [cell for value, three in values for cell in _cells(value, wide=three)]
+            cells = [
+                cell for column in self.columns for cell in _cells(row.get(column.key), wide=column.key in wide)
+            ]
             writer.writerow([inert(clean(cell)) if isinstance(cell, str) else cell for cell in cells])
         return out.getvalue()
 
