@@ -72,7 +72,7 @@ def test_a_run_that_is_still_going_is_shown_and_left_alone(run):
     assert report.STATE_WORDS[report.RUNNING] in done.stderr
     assert done.stdout.splitlines()[-1] == str(run / "report.html")
     assert (run / "run.json").read_bytes() == before
-    assert sorted({*tables, "journal.jsonl", "report.html"}) == sorted(path.name for path in run.iterdir())
+    assert sorted({*tables, "report.html"}) == sorted(path.name for path in run.iterdir())
     assert WORDS["still-running"].partition("{")[0] in alerts(run)
     with write_lock(run):
         assert json.loads(call(run.parent, "first", "--json").stdout)["state"] == "running"

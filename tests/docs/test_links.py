@@ -27,6 +27,7 @@ OPTIONS = {
     for name, command in COMMANDS.items()
 }
 OTHER_TOOLS = {"--nproc-per-node", "--out", "--full", "--components"}  # torchrun, tests/bench/methods.py
+OTHER_TOOLS |= {"--port", "--continuous-batching", "--model-path", "--cont-batching", "--parallel"}  # servers
 
 CODE = re.compile(
     r"^```\w*\n(.*?)^```|^((?: {4}\S[^\n]*\n)+)|`((?:[^`\n]|\n(?!\n))+)`", flags=re.DOTALL | re.MULTILINE
