@@ -12,6 +12,7 @@ from generation_builder import Inference, build_inference
 from laws_builder import ONE, SIX, build_laws, laws_document
 from plan_builder import build_plan
 from run_builder import Shape, build_run
+from served_builder import build_served
 
 from energyscope.reporting.run.page import write_report
 from energyscope.runs.laws import write_laws
@@ -51,7 +52,7 @@ REPORTS = (
     "cell",
     "deep",
 )
-OTHERS = ("comparison", "several", "deep-comparison", "laws", "six-laws")
+OTHERS = ("comparison", "several", "deep-comparison", "laws", "six-laws", "server")
 
 
 def write_comparison(runs: list[Run], path: Path) -> Path:
@@ -62,6 +63,12 @@ def write_comparison(runs: list[Run], path: Path) -> Path:
 
 def write_laws_page(path: Path) -> Path:
     from energyscope.reporting.scaling.page import write_laws_page as write
+
+    return write(path)
+
+
+def write_serving_page(path: Path) -> Path:
+    from energyscope.reporting.serving.page import write_serving_page as write
 
     return write(path)
 
@@ -170,6 +177,7 @@ _PAGES: dict[str, Callable[[Path], Path]] = {
     ),
     "laws": lambda path: write_laws_page(build_laws(path, ONE)),
     "six-laws": lambda path: write_laws_page(build_laws(path, SIX)),
+    "server": lambda path: write_serving_page(build_served(path).path),
 }
 
 

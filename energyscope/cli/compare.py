@@ -16,6 +16,7 @@ from energyscope.cli.output import draw, path_text
 if TYPE_CHECKING:
     from energyscope.comparison.gate import Excess
     from energyscope.runs.store import Run
+    from energyscope.serving.run import ServingRun
 
 TOO_MUCH = 3
 
@@ -54,6 +55,11 @@ def command(
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other: give one of them")
     limit = None if fail_if_more_than is None else allowed(fail_if_more_than)
+    if servers := _servers([*([baseline] if baseline else []), *runs], root):
+        if report or limit is not None:
+            raise UsageError("runs of servers are compared as tables: leave --report and --fail-if-more-than out")
+        _show_servers(servers, as_json=as_json)
+        return
     source = ComparedRuns.of(_load(runs, baseline, root))
     page = None
     if report or not (no_report or as_json):
@@ -71,6 +77,31 @@ def command(
         for excess in excesses:
             typer.echo(printable(_excess_line(excess, source.comparison.baseline)), err=True)
         raise typer.Exit(TOO_MUCH)
+
+
+def _servers(references: list[str], root: Path) -> list[ServingRun]:
+    """Read the runs where all are of servers, the baseline first; none where none is."""
+    from energyscope.errors import UsageError
+    from energyscope.runs.store import find_run
+    from energyscope.serving.run import is_serving, load_serving
+
+    paths = [find_run(reference, root) for reference in references]
+    of_servers = [path for path in paths if is_serving(path)]
+    if of_servers and (len(of_servers) < len(paths) or len(paths) < 2):
+        raise UsageError(f"{of_servers[0]} is of a server: compare it with another of a server")
+    return list(map(load_serving, of_servers))
+
+
+def _show_servers(servers: list[ServingRun], *, as_json: bool) -> None:
+    from energyscope.reporting.serving.comparison import served_table
+
+    first, *others = servers
+    tables = [served_table(first, other) for other in others]
+    if as_json:
+        typer.echo(json.dumps([{"title": table.title, "rows": table.records()} for table in tables], indent=1))
+        return
+    for table in tables:
+        draw(table.rich)
 
 
 def _excess_line(excess: Excess, baseline: str) -> str:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_before_anything_is_done_a_signal_ends_it_in_one_line(number: signal.Sig
 
 
 @pytest.mark.parametrize(
-    ("number", "name"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "Terminated")]
+    ("number", "name"), [(signal.SIGINT, "Interrupted"), (signal.SIGTERM, "Terminated")]
 )
 def test_in_a_command_a_signal_is_an_exception(number: signal.Signals, name: str) -> None:
     """GIVEN a command WHEN a signal comes twice at once, as from `timeout`, THEN what stops it may save."""
@@ -90,7 +91,7 @@ def test_a_second_signal_ends_it_at_once(number: signal.Signals) -> None:
     process = started(WORKING.replace("{saving}", "60"))
     process.send_signal(signal.SIGINT)
     assert process.stdout is not None
-    assert process.stdout.readline() == "KeyboardInterrupt\n"
+    assert process.stdout.readline() == "Interrupted\n"
     time.sleep(0.6)
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
@@ -107,6 +108,15 @@ def test_a_signal_whose_exception_python_loses_comes_again(number: signal.Signal
     assert ended.returncode == CODES[number]
     assert "Traceback" not in ended.stderr
     assert "ignored" not in ended.stderr
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_in_code_that_is_made_ends_python_m_with_its_code(number: signal.Signals, tmp_path: Path) -> None:
+    """GIVEN a signal while a library runs code that it has written THEN the process still ends with its code."""
+    (tmp_path / "losing.py").write_text(LOSING.format(number=int(number), losing=f"exec('signal.raise_signal({int(number)})')"))
+    words = [sys.executable, "-m", "losing"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == CODES[number]
 
 
 def test_other_lost_exceptions_go_to_the_hook_of_before(monkeypatch: pytest.MonkeyPatch) -> None:

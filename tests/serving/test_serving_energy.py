@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
+import served_builder
 from simulated_server import SimulatedServer
 
 from energyscope.metering.ticks import Ticks
 from energyscope.serving.amounts import amounts_of
-from energyscope.serving.design import Limits, loads_of
 from energyscope.serving.document import Measured, serving_document
 from energyscope.serving.energy import fit_serving
 from energyscope.serving.requests import Answer, Load, Served, Shape
 from energyscope.settings.serving import ServingSettings
 
-LIMITS = Limits(context=4096, tokens_per_word=1.0, overhead_tokens=0.0)
 
-
-def measured(server: SimulatedServer, **options: object) -> list[Measured]:
-    """Let a server meet all loads, and return what would be kept of each."""
-    settings = ServingSettings.of("http://localhost:8000", **options)
-    served = [server.serve(load) for load in loads_of(settings, LIMITS)]
-    ticks = server.ticks()
-    return [Measured(load, (ticks.between(load.begin_s - 3, load.end_s + 0.4),)) for load in served]
+def measured(server: SimulatedServer, **options: Any) -> list[Measured]:
+    return served_builder.measured(server, ServingSettings.of(served_builder.URL, **options))
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.08])

@@ -1,0 +1,92 @@
+"""The page, the terminal and the comparison of measured servers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from page_gallery import HOSTILE
+from served_builder import build_served
+from simulated_server import SimulatedServer
+
+from energyscope.comparison.served import compare_served
+from energyscope.errors import RunError
+from energyscope.reporting.serving.answer import ServingAnswer
+from energyscope.reporting.serving.page import serving_page
+from energyscope.reporting.serving.served import Server
+from energyscope.reporting.serving.terminal import table_of
+from energyscope.serving.run import load_serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    return build_served(tmp_path_factory.mktemp("runs") / "before")
+
+
+def test_the_answer_says_what_a_request_takes(served):
+    """GIVEN a load curve THEN the sentence has its best and first point, and the trust line the worst error."""
+    answer = ServingAnswer(Server(served))
+    assert answer.sentence.startswith("A request of 512 + 128 tokens takes ")
+    assert "at 32 users; alone it takes" in answer.sentence
+    assert "predicted within" in answer.trust
+    assert [stat.label for stat in answer.stats] == [
+        "Idle engine", "Prompt token", "Generated token alone", "Generated token among 32"
+    ]  # fmt: skip
+    assert answer.sentence.replace("\u202f", " ") in serving_page(Server(served)).replace("\xa0", " ")
+
+
+def test_money_and_carbon_follow_from_the_energy(served):
+    """GIVEN prices THEN a million tokens cost what their kWh do."""
+    row = table_of(Server(served), "curve").rows[0]
+    assert row["kwh"] == pytest.approx(row["token"] * 1e6 / 3.6e6)
+    assert row["money"] == pytest.approx(0.3 * row["kwh"])
+    assert row["co2e_kg"] == pytest.approx(0.4 * row["kwh"])
+
+
+def test_a_costlier_engine_is_told_from_the_same_one(tmp_path, served):
+    """GIVEN steps that cost a fifth more THEN requests and tokens take more, and the idle engine does not."""
+    other = build_served(tmp_path / "after", SimulatedServer(steps=1.44, noise=0.004))
+    verdicts = {item.name: item.verdict for item in compare_served(served, other)}
+    assert verdicts["requests by 1"] == verdicts["a token in answers by 1"] == "more"
+    assert verdicts["idle engine"] == "no-difference-shown"
+    again = {item.verdict for item in compare_served(served, build_served(tmp_path / "again"))}
+    assert again.isdisjoint({"less", "more"})
+
+
+def test_other_requests_are_not_compared(tmp_path, served):
+    """GIVEN another request THEN there is no verdict, and the reason names the option."""
+    other = build_served(tmp_path / "other", prompt_tokens="256")
+    differences = compare_served(served, other)
+    assert {item.verdict for item in differences} == {"not-comparable"}
+    assert "--prompt-tokens" in str(differences[0].reason)
+
+
+@pytest.mark.parametrize("words", HOSTILE.values(), ids=HOSTILE)
+def test_words_of_others_are_only_shown(tmp_path, words):
+    """GIVEN a server whose texts would break a page THEN they are escaped."""
+    page = serving_page(Server(build_served(tmp_path / "run", words=words, users=(1, 2), seconds=2)))
+    assert "<script>window.hacked" not in page
+    assert "<img src=x" not in page
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("serving.json", "{", "serving.json"),
+        ("serving.json", '{"schema": 99}', "newer energyscope"),
+        ("serving.json", '{"schema": 1}', "lacks costs"),
+        ("serving.csv", "load,kind\n", "serving.csv"),
+    ],
+)
+def test_damaged_files_are_one_line(tmp_path, name, content, says):
+    """GIVEN a file that somebody changed THEN the error names it."""
+    path = build_served(tmp_path / "run", users=(1, 2), seconds=2).path
+    (path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(RunError, match=says):
+        load_serving(path)
+
+
+def test_the_document_has_all_numbers(served):
+    """GIVEN --json THEN loads, costs and phases are in it, as JSON can hold them."""
+    document = json.loads(json.dumps(Server(served).document))
+    assert {"costs", "phases", "held_out", "loads", "knee", "idle_w"} <= set(document)
