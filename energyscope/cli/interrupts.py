@@ -23,6 +23,10 @@ ONE_EVENT_S = 0.5  # `timeout`, for one, sends a signal to the process, and anot
 AGAIN_S = 0.05  # after which a signal comes again, if Python lost its exception
 
 
+class Interrupted(KeyboardInterrupt):
+    """SIGINT: a plain KeyboardInterrupt that leaves an `exec` ends `python -m` by the signal, not by its code."""
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM: handled as Ctrl-C is, with its own exit code."""
 
@@ -39,7 +43,7 @@ def exit_on_signals() -> None:
 
 @contextlib.contextmanager
 def raising_on_signals() -> Iterator[None]:
-    """Raise a KeyboardInterrupt (SIGTERM: `Terminated`) on the first signal, and exit at once on a second one.
+    """Raise `Interrupted` or `Terminated` on the first signal, and exit at once on a second one.
 
     What became of it is raised again as it was, with its notes: an import that is broken off may fail in words of
     its own, and Ray raises a KeyboardInterrupt for either signal. Python loses an exception that is raised in a
@@ -55,7 +59,7 @@ def raising_on_signals() -> Iterator[None]:
     def stop(number: int, _frame: FrameType | None) -> None:
         nonlocal first_s
         if not stopping:
-            stopping.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
+            stopping.append(Terminated() if number == signal.SIGTERM else Interrupted())
             first_s = time.monotonic()
             raise stopping[0]
         if time.monotonic() - first_s > ONE_EVENT_S:

@@ -73,9 +73,7 @@ def test_before_anything_is_done_a_signal_ends_it_in_one_line(number: signal.Sig
     assert (process.returncode, errors) == (CODES[number], "energyscope: stopped\n")
 
 
-@pytest.mark.parametrize(
-    ("number", "name"), [(signal.SIGINT, "Interrupted"), (signal.SIGTERM, "Terminated")]
-)
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Interrupted"), (signal.SIGTERM, "Terminated")])
 def test_in_a_command_a_signal_is_an_exception(number: signal.Signals, name: str) -> None:
     """GIVEN a command WHEN a signal comes twice at once, as from `timeout`, THEN what stops it may save."""
     process = started(WORKING.replace("{saving}", "0.1"))
@@ -113,7 +111,8 @@ def test_a_signal_whose_exception_python_loses_comes_again(number: signal.Signal
 @pytest.mark.parametrize("number", CODES)
 def test_a_signal_in_code_that_is_made_ends_python_m_with_its_code(number: signal.Signals, tmp_path: Path) -> None:
     """GIVEN a signal while a library runs code that it has written THEN the process still ends with its code."""
-    (tmp_path / "losing.py").write_text(LOSING.format(number=int(number), losing=f"exec('signal.raise_signal({int(number)})')"))
+    losing = f"import energyscope.reporting.terminal_text; exec('signal.raise_signal({int(number)})')"
+    (tmp_path / "losing.py").write_text(LOSING.format(number=int(number), losing=losing))
     words = [sys.executable, "-m", "losing"]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
     assert ended.returncode == CODES[number]
