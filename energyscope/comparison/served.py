@@ -46,7 +46,8 @@ def _named(run: ServingRun) -> dict[tuple[str, str], tuple[Interval | None, bool
     }
     for phase in run.serving["phases"]:
         name = f"a token in {phase['load']}"
-        known[name, "J"] = interval(phase["value"], phase["low"], phase["high"]), False
+        value = interval(phase["value"], phase["low"], phase["high"])
+        known[name, "J"] = value, phase.get("quality") == INVALID
     idle = run.serving.get("idle_w") or {}
     known["idle engine", "W"] = interval(idle.get("value"), idle.get("low"), idle.get("high")), False
     return known

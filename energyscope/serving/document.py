@@ -9,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from energyscope.intervals import Interval
+from energyscope.metering.grades import grade
 from energyscope.metering.tick_intervals import ticks_from_rows, ticks_to_rows
 from energyscope.metering.ticks import Ticks
-from energyscope.reasons import Reason, reason
-from energyscope.serving.amounts import CAUSES, amounts_of
+from energyscope.reasons import Reason, join, reason
+from energyscope.serving.amounts import CAUSES, Amounts, amounts_of
 from energyscope.serving.curve import LoadRow, knee, load_row, per_million_tokens
 from energyscope.serving.design import ANSWER, PAUSE, PROMPT, WARM_UP
 from energyscope.serving.energy import ServingFit, fit_serving
@@ -99,37 +100,49 @@ def _joined(measured: Sequence[Measured]) -> list[Ticks]:
 
 
 def _costs(fit: ServingFit) -> list[dict[str, Any]]:
-    return [{"cause": cause, "unit": CAUSES[cause], **_limits(cost)} for cause, cost in fit.costs().items()]
+    return [
+        {"cause": cause, "unit": CAUSES[cause], **_limits(cost), **_graded(fit, cost)}
+        for cause, cost in fit.costs().items()
+    ]
+
+
+def _graded(fit: ServingFit, cost: Interval) -> dict[str, Any]:
+    """Return a cost's grade: none is better than the error of loads that were left out."""
+    half = max(cost.above, cost.below) / cost.value if cost.value > 0 else None
+    quality, reasons = grade(None if half is None else max(half, fit.left_out), fit.intervals)
+    return {"quality": quality, "reasons": join(map(Reason, reasons))}
 
 
 def _phases(fit: ServingFit, loads: Sequence[Served]) -> list[dict[str, Any]]:
     """Return the energy of a token beyond the idle engine: of prompts by length, of answers by users."""
-    amounts, found = amounts_of(loads), []
-    for load in loads:
-        kind = load.load.kind
-        if kind not in {PROMPT, ANSWER}:
-            continue
-        asked_s = np.array([load.begin_s + load.load.ramp_s, load.begin_s + load.load.seconds])
-        made = dict(zip(CAUSES, amounts.between(asked_s)[0].tolist(), strict=True))
-        causes = ("requests", "prompt") if kind == PROMPT else ("steps", "tokens", "context")
-        count = made["prompt"] if kind == PROMPT else made["tokens"]
-        if count <= 0:
-            continue
-        each = {cause: made[cause] / count for cause in (*causes, "active")}
-        prompts = [answer.prompt_tokens for answer in load.answers if answer.prompt_tokens is not None]
-        found.append(
-            {
-                "phase": kind,
-                "load": load.load.name,
-                "users": load.load.users,
-                "prompt_tokens": float(np.mean(prompts)) if prompts else None,
-                "context": 1e3 * made["context"] / made["tokens"] if kind == ANSWER else None,
-                "together": made["tokens"] / made["steps"] if kind == ANSWER and made["steps"] else None,
-                "tokens": count,
-                **_limits(fit.energy_j(**each)),
-            }
-        )
-    return sorted(found, key=lambda phase: (phase["phase"] != PROMPT, phase["prompt_tokens"] or 0, phase["users"]))
+    amounts = amounts_of(loads)
+    found = [_phase(fit, amounts, load) for load in loads if load.load.kind in {PROMPT, ANSWER}]
+    known = [phase for phase in found if phase is not None]
+    return sorted(known, key=lambda phase: (phase["phase"] != PROMPT, phase["prompt_tokens"] or 0, phase["users"]))
+
+
+def _phase(fit: ServingFit, amounts: Amounts, load: Served) -> dict[str, Any] | None:
+    """Return the energy of a token of a load; None where the load made none."""
+    of_prompt, begin_s = load.load.kind == PROMPT, load.begin_s
+    asked_s = np.array([begin_s + load.load.ramp_s, begin_s + load.load.seconds])
+    made = dict(zip(CAUSES, amounts.between(asked_s)[0].tolist(), strict=True))
+    count = made["prompt"] if of_prompt else made["tokens"]
+    if count <= 0:
+        return None
+    causes = ("requests", "prompt") if of_prompt else ("steps", "tokens", "context")
+    token = fit.energy_j(**{cause: made[cause] / count for cause in (*causes, "active")})
+    prompts = [answer.prompt_tokens for answer in load.answers if answer.prompt_tokens is not None]
+    return {
+        "phase": load.load.kind,
+        "load": load.load.name,
+        "users": load.load.users,
+        "prompt_tokens": float(np.mean(prompts)) if prompts else None,
+        "context": None if of_prompt else 1e3 * made["context"] / count,
+        "together": None if of_prompt or not made["steps"] else count / made["steps"],
+        "tokens": count,
+        **_limits(token),
+        **_graded(fit, token),
+    }
 
 
 def _unfitted(fit: ServingFit | None, *, modelled: bool) -> list[Reason]:

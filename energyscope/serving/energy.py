@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -52,11 +52,15 @@ class Predicted:
 
 @dataclass(frozen=True)
 class ServingFit:
-    """What each cause costs, by one fit for each meter; ``left_out`` is the error of loads that were left out."""
+    """What each cause costs, by one fit for each meter to so many ``intervals`` of the first.
+
+    ``left_out`` is the relative error of loads that were left out.
+    """
 
     causes: tuple[str, ...]
     fits: tuple[PowerFit, ...]
     left_out: float
+    intervals: int
     held_out: tuple[Predicted, ...] = ()
 
     @property
@@ -102,14 +106,14 @@ def fit_serving(ticks: Sequence[Ticks], loads: Sequence[Served]) -> ServingFit |
         error = math.hypot(
             *(_left_out(trace, amounts, causes, delay) for trace, delay in zip(traces, late_s, strict=True))
         )
-        fit = ServingFit(causes, tuple(fits), error)
+        fit = ServingFit(causes, tuple(fits), error, len(traces[0].used))
         needed = 1 - (BETTER_ACTIVE if "active" in causes else BETTER)
         if fit.fault is None and _is_possible(fit) and (best is None or error < best.left_out * needed):
             best = fit
     if best is None:
         return None
     held_out = tuple(_predicted(best, ticks, amounts, load, late_s) for load in loads if load not in fitted)
-    return ServingFit(best.causes, best.fits, best.left_out, tuple(filter(None, held_out)))
+    return replace(best, held_out=tuple(filter(None, held_out)))
 
 
 def measured_j(ticks: Sequence[Ticks], begin_s: float, end_s: float) -> tuple[float, list[tuple[float, float]]]:

@@ -46,6 +46,7 @@ def phase_columns() -> list[Column]:
         Column("together", "Written together", "", "answers that get a token in a step, on average", rank=1),
         Column("token", "Per token", "J", "beyond the idle engine's power"),
         Column("tokens", "Tokens measured", "count", rank=2),
+        Column("quality", "Grade", "grade", "none is better than the error of loads that were left out"),
     ]
 
 
@@ -56,7 +57,7 @@ def phase_rows(server: Server) -> list[dict[str, object]]:
 
 def costs_table(server: Server) -> Table:
     """Return what one unit of each cause costs."""
-    columns = [Column("name", "Of what"), Column("cost", "Costs", "J")]
+    columns = [Column("name", "Of what"), Column("cost", "Costs", "J"), Column("quality", "Grade", "grade")]
     rows = [
         {
             **cost,
