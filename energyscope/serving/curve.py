@@ -81,7 +81,7 @@ class LoadRow:
 
 def load_row(load: Served, ticks: Sequence[Ticks], idle_w: float | None, guards: Sequence[Reason] = ()) -> LoadRow:
     """Return the figures of a load that sent requests. ``idle_w`` is the power of the loaded, idle engine (W)."""
-    good = [answer for answer in load.answers if answer.error is None and answer.chunks_s]
+    good = good_answers(load)
     failed = sum(answer.error is not None for answer in load.answers)
     asked = load.load
     arrivals = asked.arrivals_s
@@ -116,6 +116,23 @@ def knee(rows: Sequence[LoadRow]) -> LoadRow | None:
         return None
     most = max(row.requests_per_s or 0.0 for row in of_users)
     return next(row for row in of_users if (row.requests_per_s or 0.0) >= KNEE * most)
+
+
+def requests_per_s(load: Served) -> float | None:
+    """Return how many requests are answered in a second while a load is steady; None where none is."""
+    good = good_answers(load)
+    return _rate(good, *_steady(load, good)) if good else None
+
+
+def good_answers(load: Served) -> list[Answer]:
+    """Return the answers that came whole."""
+    return [answer for answer in load.answers if answer.error is None and answer.chunks_s]
+
+
+def _rate(answers: Sequence[Answer], begin_s: float, end_s: float) -> float | None:
+    if end_s <= begin_s:
+        return None
+    return float(_answered(answers, np.array([begin_s, end_s])).sum()) / (end_s - begin_s) or None
 
 
 def _latencies(answers: Sequence[Answer]) -> dict[str, Any]:
@@ -159,10 +176,10 @@ def _energy(
     notes: list[Reason],
 ) -> dict[str, Any]:
     begin_s, end_s = _steady(load, answers)
-    rate = _answered(answers, np.array([begin_s, end_s])).sum() / (end_s - begin_s) if end_s > begin_s else 0.0
-    paces = {"requests_per_s": rate, "tokens_per_s": rate * tokens} if rate > 0 else {}
+    rate = _rate(answers, begin_s, end_s)
+    paces = {} if rate is None else {"requests_per_s": rate, "tokens_per_s": rate * tokens}
     parts = [_slots(ticks_of_meter, answers, begin_s, end_s) for ticks_of_meter in ticks]
-    if any(part is None for part in parts):
+    if rate is None or any(part is None for part in parts):
         return {**paces, "reasons": join([*notes, reason("load-too-short")])}
     known = [part for part in parts if part is not None]
     ratios = [ratio(energy, done) for _, energy, done in known]

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from energyscope.errors import UsageError
-from energyscope.serving.curve import REQUEST
+from energyscope.serving.curve import REQUEST, requests_per_s
 from energyscope.serving.energy import HELD_OUT
-from energyscope.serving.requests import Load, Shape
+from energyscope.serving.requests import Load, Served, Shape
 from energyscope.settings.serving import ServingSettings, rates_of, tokens_of
 
 PROMPT, ANSWER, PAUSE, WARM_UP = "prompt", "answer", "pause", "warm-up"
@@ -27,6 +27,9 @@ PROMPT_LENGTHS = (64, 256, 1024)  # tokens, as far as the context reaches
 PROMPT_USERS = (1, 4)
 SHORT_PROMPT = 16  # tokens
 LONG_ANSWER = 128  # tokens
+FIRST_USERS = (1, 2, 4, 8, 16, 32)  # and twice as many again, while throughput grows
+MOST_USERS = 512
+GROWS = 1.1  # times the throughput of half as many users
 MIXTURES = 4
 PAUSES = 4
 PAUSE_SHARE = 0.4  # of a load's seconds
@@ -76,9 +79,38 @@ def loads_of(settings: ServingSettings, limits: Limits) -> list[Load]:
     loads += [Load(f"pause {number}", PAUSE, PAUSE_SHARE * settings.seconds) for number in range(1, PAUSES + 1)]
     drawn.shuffle(loads)
     shapes = [request.shape for request in requests]
-    warm = _of_users(settings, WARM_UP, WARM_UP, max(settings.users), shapes)
+    warm = _of_users(settings, WARM_UP, WARM_UP, max(users_of(settings)), shapes)
+    return [_final(settings, limits, load) for load in (warm, *loads)]
+
+
+def users_of(settings: ServingSettings) -> tuple[int, ...]:
+    """Return the numbers of users that are tried in any case."""
+    return settings.users or FIRST_USERS
+
+
+def _final(settings: ServingSettings, limits: Limits, load: Load) -> Load:
+    """Return a load with what all have in common."""
     shared = limits.words(settings.shared_prefix) if settings.shared_prefix else 0
-    return [replace(load, seed=settings.seed, shared_words=shared) for load in (warm, *loads)]
+    return replace(load, seed=settings.seed, shared_words=shared)
+
+
+def next_load(settings: ServingSettings, limits: Limits, sent: Sequence[Served]) -> Load | None:
+    """Return the user's request by twice as many users as were tried, while that pays.
+
+    None where the user named how many, or where throughput grew little.
+    """
+    rates = {
+        load.load.users: requests_per_s(load)
+        for load in sent
+        if load.load.kind == REQUEST and load.load.users is not None
+    }
+    most = max(rates, default=MOST_USERS)
+    half = rates.get(most // 2)
+    if settings.users or 2 * most > MOST_USERS or not half or (rates[most] or 0.0) < GROWS * half:
+        return None
+    drawn = random.Random(settings.seed)
+    shapes = [request.shape for request in _requests(settings, limits, drawn)]
+    return _final(settings, limits, _of_users(settings, f"requests by {2 * most}", REQUEST, 2 * most, shapes))
 
 
 def seconds_of(loads: Sequence[Load]) -> float:
@@ -103,12 +135,12 @@ def _prompts(settings: ServingSettings, limits: Limits) -> list[Load]:
 def _answers(settings: ServingSettings, limits: Limits) -> list[Load]:
     new = min(LONG_ANSWER, limits.context // 2)
     shape = limits.shape(min(SHORT_PROMPT, limits.context // 4), new)
-    return [_of_users(settings, f"answers by {users}", ANSWER, users, [shape]) for users in settings.users]
+    return [_of_users(settings, f"answers by {users}", ANSWER, users, [shape]) for users in users_of(settings)]
 
 
 def _curve(settings: ServingSettings, requests: Sequence[_Request], drawn: random.Random) -> list[Load]:
     shapes = [request.shape for request in requests]
-    loads = [_of_users(settings, f"requests by {users}", REQUEST, users, shapes) for users in settings.users]
+    loads = [_of_users(settings, f"requests by {users}", REQUEST, users, shapes) for users in users_of(settings)]
     for rate in rates_of(settings.rates):
         arrivals_s = tuple(_arrivals(rate, settings.seconds, drawn))
         taken = tuple(shapes[number % len(shapes)] for number in range(len(arrivals_s)))
@@ -141,7 +173,7 @@ def _mixture(settings: ServingSettings, limits: Limits, drawn: random.Random, nu
         )
         for _ in range(SHAPES)
     ]
-    users = round(math.exp(drawn.uniform(0, math.log(max(settings.users)))))
+    users = round(math.exp(drawn.uniform(0, math.log(max(users_of(settings))))))
     return _of_users(settings, f"mixture {number} by {users}", HELD_OUT, users, shapes)
 
 

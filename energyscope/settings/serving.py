@@ -25,7 +25,11 @@ class ServingSettings:
     prompt_tokens: str = setting("512", "Tokens of a request's prompt: N, or N:lognormal for a spread.", MOST_USED)
     new_tokens: str = setting("128", "Tokens of its answer, in the same way.", MOST_USED)
     users: tuple[int, ...] = setting(
-        (1, 2, 4, 8, 16, 32), "Users who ask at the same time, each again once answered.", MOST_USED, least=1
+        (),
+        "Users who ask at the same time, each again once answered.",
+        MOST_USED,
+        least=1,
+        unset="1, 2, 4, ... until throughput hardly grows",
     )
     rates: tuple[str, ...] = setting(
         (), "Also requests per second at random times (Poisson).", MOST_USED, option="--rate", metavar="R[,R...]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from energyscope.reasons import Reason
 from energyscope.runs import schema
 from energyscope.runs.locks import write_lock
 from energyscope.runs.store import RunStore, find_run, free_name, plain_name, read_journal
-from energyscope.serving.design import DEFAULT_CONTEXT, Limits, loads_of
+from energyscope.serving.design import DEFAULT_CONTEXT, Limits, loads_of, next_load
 from energyscope.serving.document import Measured, serving_document
 from energyscope.serving.endpoint import Endpoint, find_endpoint
 from energyscope.serving.engine import Engine
@@ -198,8 +198,9 @@ def _measure(
             stack.enter_context(meter)
             client = stack.enter_context(Client(endpoint, timeout_s=settings.timeout_s))
             store.update(sensor=meter.describe(), warnings=[*store.document["warnings"], *others])
-            for number, load in enumerate(loads):
-                progress(STAGE, load.name, number, len(loads))
+            limits = limits_of(endpoint)
+            for number, load in enumerate(_all_loads(settings, limits, loads, measured)):
+                progress(STAGE, load.name, number, max(len(loads), number + 1))
                 if load.name not in done:
                     measured.append(_measured(client, load, meter, engine))
                     store.journal(measured[-1].entry())
@@ -216,6 +217,15 @@ def _measure(
     store.stage(STAGE, "done", seconds=time.monotonic() - began_s)
     store.stage("report", "done")
     store.compress_journal()
+
+
+def _all_loads(
+    settings: ServingSettings, limits: Limits, loads: Sequence[Load], measured: Sequence[Measured]
+) -> Iterator[Load]:
+    """Yield the loads, and then more users while throughput grows; ``measured`` is what was sent by then."""
+    yield from loads
+    while load := next_load(settings, limits, [part.served for part in measured]):
+        yield load
 
 
 def _measured(client: Client, load: Load, meter: MeterGroup, engine: Engine) -> Measured:
