@@ -8,8 +8,9 @@ from typing import Any
 from simulated_server import SimulatedServer
 
 from energyscope.runs.store import RunStore
-from energyscope.serving.design import Limits, loads_of
+from energyscope.serving.design import Limits, loads_of, stretched
 from energyscope.serving.document import Measured
+from energyscope.serving.requests import Served
 from energyscope.serving.run import ServingRun, load_serving
 from energyscope.settings.serving import ServingSettings
 from energyscope.stages.serving import write
@@ -20,7 +21,9 @@ URL = "http://localhost:8000"
 
 def measured(server: SimulatedServer, settings: ServingSettings) -> list[Measured]:
     """Let a server meet all loads, and return what would be kept of each."""
-    served = [server.serve(load) for load in loads_of(settings, LIMITS)]
+    served: list[Served] = []
+    for load in loads_of(settings, LIMITS):
+        served.append(server.serve(stretched(load, served)))
     ticks = server.ticks()
     return [Measured(load, (ticks.between(load.begin_s - 3, load.end_s + 0.4),)) for load in served]
 
@@ -29,7 +32,7 @@ def build_served(
     path: Path, server: SimulatedServer | None = None, words: str | None = None, **options: Any
 ) -> ServingRun:
     """Write the run of a server into a directory; ``words`` stand for every text that comes from outside."""
-    settings = ServingSettings.of(URL, **{"seconds": 5, "price": 0.3, "carbon": 400, **options})
+    settings = ServingSettings.of(URL, **{"price": 0.3, "carbon": 400, **options})
     store = RunStore.create(path.name, path.parent)
     model = words or "llama-3.2-1b"
     endpoint = {"url": URL, "model": model, "api": "completions", "owner": words or "an-engine"}

@@ -85,9 +85,11 @@ def _servers(references: list[str], root: Path) -> list[ServingRun]:
     from energyscope.runs.store import find_run
     from energyscope.serving.run import is_serving, load_serving
 
+    if len(references) < 2:
+        return []
     paths = [find_run(reference, root) for reference in references]
     of_servers = [path for path in paths if is_serving(path)]
-    if of_servers and (len(of_servers) < len(paths) or len(paths) < 2):
+    if of_servers and len(of_servers) < len(paths):
         raise UsageError(f"{of_servers[0]} is of a server: compare it with another of a server")
     return list(map(load_serving, of_servers))
 

@@ -32,10 +32,12 @@ def _settings(model: str, values: Mapping[str, Any], given: Collection[str]) -> 
     from energyscope.loading import named_model
     from energyscope.runs.schema import RUN_FILE
     from energyscope.runs.store import read_document
+    from energyscope.serving.run import refuse_server
 
     path = Path(model) if Path(model).is_dir() else values["root"] / model  # a folder here is not a run's name
     if not (path / RUN_FILE).is_file() or named_model(model):
         return RunSettings.of(model, **values, stages=("plan", "report"))
+    refuse_server(path)
     recorded = read_document(path).get("settings") or {}
     known = settings_of(RunSettings)
     handed_on = {

@@ -37,6 +37,7 @@ def _settings(url: str, values: Mapping[str, Any], _: Collection[str]) -> Servin
 def command(
     settings: ServingSettings | None,
     *,
+    context: typer.Context,
     resume: Annotated[
         Path | None,
         Option(metavar="RUN", help="Send the loads that a run lacks.", rich_help_panel=MOST_USED),
@@ -57,11 +58,13 @@ def command(
 
     if (settings is None) == (resume is None):
         raise UsageError("give the server's address, or --resume RUN")
+    if settings is None and dry_run:
+        raise UsageError("--resume sends what the run lacks: leave --dry-run out")
     if settings is not None and dry_run:
         _foresee(settings)
         return
     console = Console(stderr=as_json or quiet)
-    run = _measured(settings, resume, console, quiet=quiet)
+    run = _measured(settings, resume, context.params["root"], console, quiet=quiet)
     _show(run, quiet=quiet, as_json=as_json)
 
 
@@ -72,12 +75,13 @@ def _foresee(settings: ServingSettings) -> None:
 
     loads = foreseen(settings)
     for load in loads:
-        typer.echo(f"{load.name}: {load.seconds:.0f} s")
-    typer.echo(f"{len(loads)} loads, {seconds_of(loads):.0f} s and the last answers of each")
+        typer.echo(f"{load.name}: {load.seconds:.3g} s")
+    more = "" if settings.users else "; then more users while throughput grows"
+    typer.echo(f"{len(loads)} loads, {seconds_of(loads):.0f} s and the last answers of each{more}")
 
 
 def _measured(
-    settings: ServingSettings | None, resume: Path | None, console: Console, *, quiet: bool
+    settings: ServingSettings | None, resume: Path | None, root: Path, console: Console, *, quiet: bool
 ) -> ServingRun:
     from energyscope.cli.progress import progress
 
@@ -86,7 +90,7 @@ def _measured(
         from energyscope.stages import serving  # seconds, in which the terminal shows something
 
         if settings is None:
-            return serving.resume(str(resume), progress=report)
+            return serving.resume(str(resume), root=root, progress=report)
         return serving.serve(settings, progress=report, command=command_line())
 
 

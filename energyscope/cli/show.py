@@ -58,7 +58,13 @@ def _show_server(path: Path, table: str | None, *, as_json: bool) -> None:
 
     from energyscope.reporting.serving.served import Server
     from energyscope.reporting.serving.terminal import serving_text, table_of
+    from energyscope.runs.locks import is_being_written
+    from energyscope.runs.schema import SERVING_JSON
 
+    if not (path / SERVING_JSON).is_file() and not is_being_written(path):
+        from energyscope.stages.serving import recover
+
+        recover(path)
     server = Server.load(path)
     if as_json:
         named = None if table is None else table_of(server, table)

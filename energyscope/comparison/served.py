@@ -12,6 +12,7 @@ from energyscope.serving.curve import REQUEST
 from energyscope.serving.run import ServingRun
 
 Entry = Mapping[str, Any]
+SAME_TOKENS = 0.02
 # Of run.json: joules measured under different ones differ for that reason alone.
 _OBSTACLES: tuple[tuple[str, Callable[[Entry], Any]], ...] = (
     ("device", lambda document: (document.get("device") or {}).get("name")),
@@ -30,13 +31,25 @@ def compare_served(baseline: ServingRun, other: ServingRun) -> list[Difference]:
     found = []
     for name, unit in dict.fromkeys((*_named(baseline), *_named(other))):
         values, invalid = _pair(name, baseline, other)
-        found.append(compared(name, unit, values, obstacles, invalid))
+        found.append(compared(name, unit, values, [*obstacles, *_lengths(name, baseline, other)], invalid))
     return found
+
+
+def _lengths(name: str, *runs: ServingRun) -> list[str]:
+    """Return which tokens of a load's requests differ: an engine may end answers early."""
+    rows = [run.loads[run.loads["load"] == name] for run in runs]
+    if any(row.empty for row in rows):
+        return []
+    return [
+        words
+        for column, words in (("prompt_tokens", "tokens of the prompts"), ("new_tokens", "tokens of the answers"))
+        if abs(rows[1][column].iloc[0] / rows[0][column].iloc[0] - 1) > SAME_TOKENS
+    ]
 
 
 def _named(run: ServingRun) -> dict[tuple[str, str], tuple[Interval | None, bool]]:
     """Return each quantity of a run by its name and unit: its value, and whether that is too noisy."""
-    curve = run.loads[run.loads["kind"] == REQUEST]
+    curve = run.loads[run.loads["kind"] == REQUEST].sort_values(["users", "rate_per_s"])
     known = {
         (row["load"], "J"): (
             interval(row["request_j"], row["request_low_j"], row["request_high_j"]),

@@ -7,9 +7,10 @@ The engine is not asked: all is inferred from when requests were sent and when t
     steps                            1      1      1      1    (one step makes a token of each answer under way)
 
 A prompt is computed between the moment at which its request was sent, or the first text of another request if
-that came later (engines compute prompts in turn), and its own first text. With it comes the first token. Tokens
-after it are spread over the time between the texts that brought them. A step ends where an answer gets text that
-has had some since the last step ended: engines with continuous batching give each answer a token in each step.
+that came later (engines compute prompts in turn), and its own first token. Tokens after it are spread over the
+time between the texts that brought them; where a text brings several, the first token came before the first text.
+A step ends where an answer gets text that has had some since the last step ended: engines with continuous batching
+give each answer a token in each step.
 """
 
 from __future__ import annotations
@@ -81,11 +82,11 @@ def amounts_of(loads: Sequence[Served]) -> Amounts:
 
 def prompt_spans(answers: Sequence[Answer]) -> tuple[list[Answer], list[float]]:
     """Return the answers with text in the order of their first, and since when (s) each prompt was computed."""
-    texts = sorted((answer for answer in answers if answer.chunks_s), key=lambda answer: answer.chunks_s[0])
+    texts = sorted((answer for answer in answers if answer.chunks_s), key=first_token_s)
     begins: list[float] = []
     free_s = last_s = -np.inf  # since when the engine computes the prompts that are due, and the last first text
     for answer in texts:
-        first_s = answer.chunks_s[0]
+        first_s = first_token_s(answer)
         if first_s - last_s > TOGETHER_S:
             free_s = last_s
         begins.append(min(max(answer.sent_s, free_s), first_s))
@@ -98,10 +99,30 @@ def new_tokens(answer: Answer) -> int:
     return len(answer.chunks_s) if answer.new_tokens is None else answer.new_tokens
 
 
+def tokens_a_text(answer: Answer) -> float:
+    """Return how many tokens a text of an answer brings on average, at least one."""
+    return max(new_tokens(answer) / max(len(answer.chunks_s), 1), 1.0)
+
+
+def token_s(answer: Answer) -> float | None:
+    """Return the time per token after the first (s); None where one text brought all."""
+    texts = len(answer.chunks_s)
+    if texts < 2:
+        return None
+    return (answer.chunks_s[-1] - answer.chunks_s[0]) / (texts - 1) / tokens_a_text(answer)
+
+
+def first_token_s(answer: Answer) -> float:
+    """Return when the first token was made (s): so long before the first text as its other tokens took."""
+    before_s = (tokens_a_text(answer) - 1) * (token_s(answer) or 0.0)
+    return max(answer.chunks_s[0] - before_s, answer.sent_s)
+
+
 def decoded(answer: Answer) -> tuple[Array, Array]:
-    """Return the times of an answer's texts (s), and the tokens after the first that were there by then."""
-    times_s = np.asarray(answer.chunks_s)
-    return times_s, np.linspace(0.0, max(new_tokens(answer) - 1, 0), len(times_s))
+    """Return times of an answer (s), and the tokens after the first that were there by then."""
+    each, texts = tokens_a_text(answer), len(answer.chunks_s)
+    times_s = np.array([first_token_s(answer), *answer.chunks_s])
+    return times_s, np.array([0.0, *(each * np.arange(1, texts + 1) - 1)])
 
 
 def steps_until(answers: Sequence[Answer]) -> tuple[Array, Array]:
@@ -110,7 +131,7 @@ def steps_until(answers: Sequence[Answer]) -> tuple[Array, Array]:
     An answer that gets several tokens at once took as many steps.
     """
     texts = sorted(
-        (time_s, number, max(new_tokens(answer) - 1, 0) / max(len(answer.chunks_s) - 1, 1) if place else 0.0)
+        (time_s, number, tokens_a_text(answer) if place else tokens_a_text(answer) - 1)
         for number, answer in enumerate(answers)
         for place, time_s in enumerate(answer.chunks_s)
     )
@@ -141,7 +162,7 @@ def _spread(begin_s: float, times_s: Array, amounts: Array) -> tuple[slice, Arra
 
 
 def _add_prompt(rates: dict[str, Array], begin_s: float, answer: Answer, since_s: float) -> None:
-    times_s = np.array([since_s, max(answer.chunks_s[0], since_s + 1e-6)])
+    times_s = np.array([since_s, max(first_token_s(answer), since_s + 1e-6)])
     cells, share = _spread(begin_s, times_s, np.array([0.0, 1.0]))
     computed = (answer.prompt_tokens or 0) - (answer.cached_tokens or 0)
     rates["requests"][cells] += share

@@ -87,7 +87,7 @@ class Sender:
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
     async def _request(self, load: Load, number: int, shape: Shape, due_s: float) -> Answer:
-        words = prompt(shape.words, load.shared_words, load.seed, load.name, number)
+        words = prompt(shape.words, load.shared_words, load.seed, f"{load.nonce} {load.name}", number)
         body = self._endpoint.body(words if shape.text is None else shape.text, shape.max_tokens)
         stream, error = Stream(), None
         sent_s = time.monotonic()
@@ -96,6 +96,7 @@ class Sender:
         except ServerError as failed:
             error = str(failed)
         ended_s = time.monotonic() if error or stream.last_s is None else stream.last_s
+        texts_s = stream.chunks_s or ([] if error else [ended_s])  # an answer may be empty
         answer = Answer(
             load.name,
             number,
@@ -104,7 +105,7 @@ class Sender:
             round(due_s, DIGITS),
             round(sent_s, DIGITS),
             round(ended_s, DIGITS),
-            chunks_s=tuple(round(time_s, DIGITS) for time_s in stream.chunks_s),
+            chunks_s=tuple(round(time_s, DIGITS) for time_s in texts_s),
             prompt_tokens=stream.tokens("prompt_tokens"),
             cached_tokens=stream.cached_tokens,
             new_tokens=stream.tokens("completion_tokens"),

@@ -22,13 +22,17 @@ from energyscope.metering.interval import student_t
 from energyscope.metering.tick_intervals import tick_intervals
 from energyscope.metering.ticks import Array, Ticks
 from energyscope.reasons import Reason, join, reason
-from energyscope.serving.amounts import new_tokens, prompt_spans
+from energyscope.serving.amounts import new_tokens, prompt_spans, token_s, tokens_a_text
 from energyscope.serving.requests import Answer, Served
 
 SLOT_S = 0.4  # over which energy and requests are compared
 FEWEST_SLOTS = 5
 LAGS = 4  # slots whose noise may be correlated
 KNEE = 0.9  # of the highest throughput: fewer users that reach it wait less
+MANY = 50  # requests, of which a 99th percentile says something
+ROUNDS = 2  # requests after each other that a steady part must have room for: users keep in step at first
+FEW_TEXTS = 1.5  # tokens that a text brings, beyond which times of single tokens are not known
+LATE_SHARE = 0.1  # of a load's requests that may queue up
 EARLY = 0.2  # of a load with arrivals, before which its requests pile up
 REQUEST = "request"  # kind of the loads that ask for the user's request
 
@@ -38,9 +42,9 @@ class LoadRow:
     """A load as a row of ``serving.csv``; None where there is nothing to tell.
 
     Times are seconds, energies joules of one request: ``work_j`` beyond the idle engine's power, ``idle_j`` its
-    share of that. ``ttft`` is the time to the first token, ``tpot`` per token after it, each with the median and
-    the 99th percentile; ``late_p99_s`` is how late requests were sent. ``failed`` requests have no energy of their
-    own: theirs is in that of the others. ``unsent`` were due and had no time left.
+    share of that. ``ttft`` is the time to the first text, ``tpot`` per token after it, each with the median and
+    the 99th percentile (None of few requests); ``late_p99_s`` is how late requests were sent. ``failed`` requests
+    have no energy of their own: theirs is in that of the others. ``unsent`` were due after the load.
     """
 
     load: str
@@ -100,10 +104,27 @@ def load_row(load: Served, ticks: Sequence[Ticks], idle_w: float | None, guards:
     notes = [*guards]
     if failed:
         notes.append(reason("failed-requests", failed=failed, requests=len(load.answers)))
-    if load.unsent:
-        notes.append(reason("slower-than-arrivals", unsent=load.unsent))
+    notes += _remarks(load, good)
     row = replace(row, **_latencies(good))
     return replace(row, **_energy(load, good, ticks, idle_w, row.new_tokens or 0.0, notes))
+
+
+def _remarks(load: Served, answers: Sequence[Answer]) -> list[Reason]:
+    """Return what makes a load's numbers weaker: requests that pile up, few rounds, texts of many tokens."""
+    asked, found = load.load, []
+    begin_s, end_s = _steady(load, answers)
+    if asked.arrivals_s is not None:
+        early, late = (
+            sum(answer.due_s <= at_s < answer.ended_s for answer in load.answers) for at_s in (begin_s, end_s)
+        )
+        if late - early > max(LATE_SHARE * len(load.answers), 2):
+            found.append(reason("slower-than-arrivals", waiting=late))
+    elif end_s - begin_s < ROUNDS * _request_s(answers):
+        found.append(reason("few-rounds"))
+    tokens = float(np.median([tokens_a_text(answer) for answer in answers]))
+    if tokens > FEW_TEXTS:
+        found.append(reason("texts-of-many-tokens", tokens=tokens))
+    return found
 
 
 def knee(rows: Sequence[LoadRow]) -> LoadRow | None:
@@ -137,20 +158,16 @@ def _rate(answers: Sequence[Answer], begin_s: float, end_s: float) -> float | No
 
 def _latencies(answers: Sequence[Answer]) -> dict[str, Any]:
     first = [answer.chunks_s[0] - answer.sent_s for answer in answers]
-    each = [
-        (answer.chunks_s[-1] - answer.chunks_s[0]) / (new_tokens(answer) - 1)
-        for answer in answers
-        if new_tokens(answer) > 1
-    ]
+    each = [seconds for answer in answers if new_tokens(answer) > 1 and (seconds := token_s(answer)) is not None]
     prompts = [answer.prompt_tokens for answer in answers if answer.prompt_tokens is not None]
     return {
         "prompt_tokens": float(np.mean(prompts)) if prompts else None,
         "new_tokens": float(np.mean([new_tokens(answer) for answer in answers])),
         "ttft_p50_s": _quantile(first, 0.5),
-        "ttft_p99_s": _quantile(first, 0.99),
+        "ttft_p99_s": _rare(first),
         "tpot_p50_s": _quantile(each, 0.5),
-        "tpot_p99_s": _quantile(each, 0.99),
-        "late_p99_s": _quantile([answer.sent_s - answer.due_s for answer in answers], 0.99),
+        "tpot_p99_s": _rare(each),
+        "late_p99_s": _rare([answer.sent_s - answer.due_s for answer in answers]),
     }
 
 
@@ -158,13 +175,21 @@ def _quantile(values: Sequence[float], share: float) -> float | None:
     return float(np.quantile(values, share)) if values else None
 
 
+def _rare(values: Sequence[float]) -> float | None:
+    """Return the 99th percentile; None of too few, whose longest it would be."""
+    return _quantile(values, 0.99) if len(values) >= MANY else None
+
+
 def _steady(load: Served, answers: Sequence[Answer]) -> tuple[float, float]:
     """Return between which times (s) a load is steady."""
     asked, begin_s = load.load, load.begin_s
     if asked.arrivals_s is not None:
         return begin_s + EARLY * asked.seconds, begin_s + asked.seconds
-    request_s = float(np.median([answer.ended_s - answer.sent_s for answer in answers]))
-    return begin_s + asked.ramp_s + request_s, begin_s + asked.seconds
+    return begin_s + asked.ramp_s + _request_s(answers), begin_s + asked.seconds
+
+
+def _request_s(answers: Sequence[Answer]) -> float:
+    return float(np.median([answer.ended_s - answer.sent_s for answer in answers]))
 
 
 def _energy(
@@ -184,7 +209,7 @@ def _energy(
     known = [part for part in parts if part is not None]
     ratios = [ratio(energy, done) for _, energy, done in known]
     value = sum(ratio_.value for ratio_ in ratios)
-    half = math.hypot(*(ratio_.above for ratio_ in ratios))
+    half = sum(ratio_.above for ratio_ in ratios)  # boards share the noise of how requests fall into slots
     count = len(known[0][2])
     quality, reasons = grade(half / value if value > 0 else None, count, notes)
     idle_j = None if idle_w is None else idle_w / rate

@@ -15,9 +15,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 from energyscope.errors import UsageError
-from energyscope.serving.curve import REQUEST, requests_per_s
+from energyscope.serving.curve import REQUEST, good_answers, requests_per_s
 from energyscope.serving.energy import HELD_OUT
 from energyscope.serving.requests import Load, Served, Shape
 from energyscope.settings.serving import ServingSettings, rates_of, tokens_of
@@ -28,12 +29,13 @@ PROMPT_USERS = (1, 4)
 SHORT_PROMPT = 16  # tokens
 LONG_ANSWER = 128  # tokens
 FIRST_USERS = (1, 2, 4, 8, 16, 32)  # and twice as many again, while throughput grows
-MOST_USERS = 512
+MOST_USERS = 256
 GROWS = 1.1  # times the throughput of half as many users
 MIXTURES = 4
 PAUSES = 4
 PAUSE_SHARE = 0.4  # of a load's seconds
 RAMP_SHARE = 0.1
+REQUESTS_LONG = 4  # a load, at least, once all users have begun
 SHAPES = 64  # drawn for a load, and taken in turn
 SIGMA = 0.5  # of the logarithm of tokens, where they are spread
 DEFAULT_CONTEXT = 2048  # tokens, where the server does not say
@@ -90,14 +92,28 @@ def users_of(settings: ServingSettings) -> tuple[int, ...]:
 
 def _final(settings: ServingSettings, limits: Limits, load: Load) -> Load:
     """Return a load with what all have in common."""
-    shared = limits.words(settings.shared_prefix) if settings.shared_prefix else 0
+    of_user = load.kind in {REQUEST, WARM_UP}  # a cache would hide what prompts cost
+    shared = limits.words(settings.shared_prefix) if settings.shared_prefix and of_user else 0
     return replace(load, seed=settings.seed, shared_words=shared)
+
+
+def stretched(load: Load, sent: Sequence[Served]) -> Load:
+    """Return a load of the user's request that lasts several of them, each as long as those of the warm-up.
+
+    Users begin within the time of one request: those who begin together keep in step, and their prompts too.
+    """
+    warm = [answer for served in sent if served.load.kind == WARM_UP for answer in good_answers(served)]
+    if load.users is None or load.kind != REQUEST or not warm:
+        return load
+    request_s = median(answer.ended_s - answer.sent_s for answer in warm)
+    ramp_s = max(load.ramp_s, request_s) if load.users > 1 else load.ramp_s
+    return replace(load, ramp_s=ramp_s, seconds=max(load.seconds, ramp_s + REQUESTS_LONG * request_s))
 
 
 def next_load(settings: ServingSettings, limits: Limits, sent: Sequence[Served]) -> Load | None:
     """Return the user's request by twice as many users as were tried, while that pays.
 
-    None where the user named how many, or where throughput grew little.
+    None where the user named how many, where throughput grew little, or where requests failed.
     """
     rates = {
         load.load.users: requests_per_s(load)
@@ -106,7 +122,8 @@ def next_load(settings: ServingSettings, limits: Limits, sent: Sequence[Served])
     }
     most = max(rates, default=MOST_USERS)
     half = rates.get(most // 2)
-    if settings.users or 2 * most > MOST_USERS or not half or (rates[most] or 0.0) < GROWS * half:
+    failing = any(answer.error is not None for load in sent for answer in load.answers)
+    if settings.users or failing or 2 * most > MOST_USERS or not half or (rates[most] or 0.0) < GROWS * half:
         return None
     drawn = random.Random(settings.seed)
     shapes = [request.shape for request in _requests(settings, limits, drawn)]

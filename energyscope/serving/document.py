@@ -14,7 +14,7 @@ from energyscope.metering.tick_intervals import ticks_from_rows, ticks_to_rows
 from energyscope.metering.ticks import Ticks
 from energyscope.reasons import Reason, join, reason
 from energyscope.serving.amounts import CAUSES, Amounts, amounts_of
-from energyscope.serving.curve import LoadRow, knee, load_row, per_million_tokens
+from energyscope.serving.curve import LoadRow, good_answers, knee, load_row, per_million_tokens
 from energyscope.serving.design import ANSWER, PAUSE, PROMPT, WARM_UP
 from energyscope.serving.energy import ServingFit, fit_serving
 from energyscope.serving.requests import Answer, Load, Served
@@ -152,17 +152,31 @@ def _unfitted(fit: ServingFit | None, *, modelled: bool) -> list[Reason]:
 
 
 def _notes(loads: Sequence[Served]) -> list[Reason]:
-    answers = [answer for load in loads for answer in load.answers if answer.chunks_s]
-    notes = []
+    answers = [answer for load in loads for answer in good_answers(load)]
+    notes = [*_of_caches(loads, answers)]
     if any(answer.new_tokens is None for answer in answers):
         notes.append(reason("texts-counted"))
     if any(answer.prompt_tokens is None for answer in answers):
         notes.append(reason("prompt-tokens-unknown"))
+    return notes
+
+
+def _of_caches(loads: Sequence[Served], answers: Sequence[Answer]) -> list[Reason]:
+    notes = []
+    repeated = [len(load.answers) / len(load.load.shapes) for load in loads if _is_traced(load.load)]
+    if max(repeated, default=0.0) > 1:
+        notes.append(reason("trace-repeated", times=max(repeated)))
+    if any(load.load.shared_words for load in loads) and all(answer.cached_tokens is None for answer in answers):
+        notes.append(reason("cache-not-stated"))
     prompts = sum(answer.prompt_tokens or 0 for answer in answers)
     cached = sum(answer.cached_tokens or 0 for answer in answers)
     if cached > MANY_CACHED * prompts:
         notes.append(reason("prompts-cached", share=cached / prompts))
     return notes
+
+
+def _is_traced(load: Load) -> bool:
+    return load.users is not None and any(shape.text is not None for shape in load.shapes)
 
 
 def _limits(value: Interval | None) -> dict[str, float | None]:

@@ -26,6 +26,7 @@ from energyscope.reasons import Reason
 from energyscope.serving.amounts import CAUSES, Amounts, amounts_of
 from energyscope.serving.requests import Served
 
+FAILED = 0.01  # of the requests of a load that something is fitted to
 LEAST_S = 0.4  # of an interval: where requests lie within it is then known well enough
 ALWAYS = (("time", "prompt", "tokens"), ("time", "prompt", "steps"))
 SOMETIMES = ("active", "requests", "steps", "tokens", "context")
@@ -72,7 +73,7 @@ class ServingFit:
         """Return the energy of given amounts of causes, with its 95 % interval; what is not fitted adds none."""
         vector = np.array([amounts.get(cause, 0.0) for cause in self.causes])
         parts = [fit.energy_j(vector) for fit in self.fits]
-        value, half = sum(part for part, _ in parts), math.hypot(*(half for _, half in parts))
+        value, half = sum(part for part, _ in parts), sum(half for _, half in parts)  # boards share noise
         return Interval(value, value - half, value + half)
 
     def costs(self) -> dict[str, Interval]:
@@ -92,7 +93,9 @@ class _Trace:
 def fit_serving(ticks: Sequence[Ticks], loads: Sequence[Served]) -> ServingFit | None:
     """Fit what each cause costs to the ticks of each meter; None where no set of causes can be told apart."""
     amounts = amounts_of(loads)
-    fitted = [load for load in loads if load.load.kind != HELD_OUT]
+    fitted = [load for load in loads if load.load.kind != HELD_OUT and _is_whole(load)]
+    if not fitted:
+        return None
     traces = [_trace(ticks_of_meter, fitted) for ticks_of_meter in ticks]
     late_s = [
         rough_delay_s(trace.intervals, trace.used, partial(amounts.between, causes=MOST)) for trace in traces
@@ -103,17 +106,22 @@ def fit_serving(ticks: Sequence[Ticks], loads: Sequence[Served]) -> ServingFit |
             fit_delayed(*_parts(trace, amounts, causes), rough_s=delay_s)
             for trace, delay_s in zip(traces, late_s, strict=True)
         ]
-        error = math.hypot(
-            *(_left_out(trace, amounts, causes, delay) for trace, delay in zip(traces, late_s, strict=True))
-        )
+        errors = [_left_out(trace, amounts, causes, delay) for trace, delay in zip(traces, late_s, strict=True)]
+        error = float(np.sqrt(np.mean(np.square(errors))))
         fit = ServingFit(causes, tuple(fits), error, len(traces[0].used))
         needed = 1 - (BETTER_ACTIVE if "active" in causes else BETTER)
         if fit.fault is None and _is_possible(fit) and (best is None or error < best.left_out * needed):
             best = fit
     if best is None:
         return None
-    held_out = tuple(_predicted(best, ticks, amounts, load, late_s) for load in loads if load not in fitted)
+    mixtures = [load for load in loads if load.load.kind == HELD_OUT and _is_whole(load)]
+    held_out = tuple(_predicted(best, ticks, amounts, load, late_s) for load in mixtures)
     return replace(best, held_out=tuple(filter(None, held_out)))
+
+
+def _is_whole(load: Served) -> bool:
+    """Tell whether nearly all requests of a load were answered: what was done for others is not known."""
+    return sum(answer.error is not None for answer in load.answers) <= FAILED * len(load.answers)
 
 
 def measured_j(ticks: Sequence[Ticks], begin_s: float, end_s: float) -> tuple[float, list[tuple[float, float]]]:

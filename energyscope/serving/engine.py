@@ -5,7 +5,9 @@ port 8000 -> /proc/net/tcp: socket 4711 -> /proc/812/fd: process 812, which star
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,12 +28,15 @@ class Engine:
     ``notes`` say what is not known of them.
 
     Raises:
-        UsageError: there are several GPUs, and nothing tells which are the engine's.
+        UsageError: it is another machine's, or there are several GPUs and nothing tells which are the engine's.
 
     """
 
     def __init__(self, url: str, gpu_ids: Sequence[str] = ()) -> None:
         parts = urlsplit(url)
+        if not gpu_ids and not is_local(str(parts.hostname)):
+            advice = "run this there, or name GPUs of this machine with --gpu-id"
+            raise UsageError(f"{parts.hostname} is another machine, whose GPUs cannot be read here: {advice}")
         self._listening = sorted(listening_processes(parts.port or PORTS.get(parts.scheme, 80)))
         self.notes: list[Reason] = [] if self._listening else [reason("engine-unseen")]
         self.gpus = self._gpus(gpu_ids)
@@ -68,6 +73,19 @@ class Engine:
                 "name them with --gpu-id"
             )
         return used or gpus
+
+
+def is_local(host: str) -> bool:
+    """Tell whether a name is of this machine: one of its addresses can be bound here."""
+    try:
+        known = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        return False
+    for family, kind, protocol, _, address in known:
+        with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as tried:
+            tried.bind((address[0], 0))
+            return True
+    return False
 
 
 def listening_processes(port: int) -> set[int]:

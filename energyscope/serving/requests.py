@@ -24,7 +24,8 @@ class Load:
     ``ramp_s`` at random; ``shapes`` are taken in turn, again from the first after the last. Where ``arrivals_s``
     are given (after the load's begin, one for each shape), requests go out then, whatever is still unanswered. A
     load with neither is a pause. The first ``shared_words`` of every prompt are the same in all loads of a
-    ``seed``; all others are fresh, so that no cache of prefixes knows them.
+    ``seed``; all others are fresh, so that no cache of prefixes knows them: ``nonce`` makes them so from one
+    measurement to the next.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Load:
     ramp_s: float = 0.0
     shared_words: int = 0
     seed: int = 0
+    nonce: str = ""
 
     def document(self) -> dict[str, Any]:
         """Return the load as plain data."""

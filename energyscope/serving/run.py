@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 STAGE = "serving"
 LISTS = ("costs", "phases", "held_out", "notes")
 COLUMNS = tuple(field.name for field in fields(LoadRow))
+COUNTS = tuple(name for name in COLUMNS if name not in {"load", "kind", "quality", "reasons"})
+LARGEST = 1e15  # no number of a run is larger
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,46 @@ def load_serving(reference: str | Path, root: Path = DEFAULT_ROOT) -> ServingRun
     lacking = [name for name in LISTS if not isinstance(serving.get(name), list)]
     if lacking:
         raise RunError(f"{path / schema.SERVING_JSON} lacks {', '.join(lacking)}: restore it, or measure again")
+    _check(path, document, serving, loads)
     return ServingRun(path, document, serving, loads)
+
+
+def _check(path: Path, document: Mapping[str, Any], serving: Mapping[str, Any], loads: pd.DataFrame) -> None:
+    """Refuse files that hold values of another kind than was written: they may be of anybody.
+
+    Raises:
+        RunError: one does.
+
+    """
+    numbers = {
+        "costs": ("value", "low", "high"),
+        "phases": ("value", "low", "high", "prompt_tokens", "users", "tokens", "context", "together"),
+        "held_out": ("measured_j", "predicted_j", "error"),
+    }
+    texts = {"costs": ("cause", "unit", "quality"), "phases": ("phase", "load", "quality"), "held_out": ("load",)}
+    entries = [(entry, name) for name in numbers for entry in serving[name]]
+    wrong = not all(
+        isinstance(entry, dict)
+        and all(_is_number(entry.get(key)) for key in numbers[name])
+        and all(isinstance(entry.get(key), str) for key in texts[name])
+        for entry, name in entries
+    )
+    idle, budget = serving.get("idle_w"), serving.get("million_tokens")
+    wrong |= not isinstance(idle, dict) or not all(map(_is_number, idle.values()))
+    wrong |= not isinstance(budget, dict) or not all(isinstance(item, dict) for item in budget.values())
+    wrong |= not isinstance(serving.get("knee"), str | None)
+    wrong |= any(loads[column].dtype.kind not in "iufO" for column in COUNTS)
+    wrong |= any(not _is_number(value) for column in COUNTS for value in loads[column] if value == value)  # noqa: PLR0124
+    sections = ("serving", "settings", "sensor", "device", "model", "stages")
+    wrong |= not all(isinstance(document.get(name, {}), dict | None) for name in sections)
+    if wrong:
+        raise RunError(f"{path} holds values of another kind than was written: restore it, or measure again")
+
+
+def _is_number(value: object) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def write_requests(path: Path, loads: Iterable[Served]) -> None:

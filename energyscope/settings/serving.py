@@ -102,7 +102,7 @@ def tokens_of(text: str, option: str) -> tuple[int, bool]:
         UsageError: it is no number of tokens.
 
     """
-    number, _, spread = text.partition(":")
+    number, _, spread = str(text).partition(":")  # Python code may give a number
     if not number.isdecimal() or not int(number) or spread not in {"", SPREAD}:
         raise UsageError(f"{option} {text!r} is no number of tokens, such as 512 or 512:{SPREAD}")
     return int(number), bool(spread)

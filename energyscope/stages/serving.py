@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason
 from energyscope.runs import schema
 from energyscope.runs.locks import write_lock
-from energyscope.runs.store import RunStore, find_run, free_name, plain_name, read_journal
-from energyscope.serving.design import DEFAULT_CONTEXT, Limits, loads_of, next_load
+from energyscope.runs.store import DEFAULT_ROOT, RunStore, find_run, free_name, plain_name, read_journal
+from energyscope.serving.design import DEFAULT_CONTEXT, Limits, loads_of, next_load, stretched
 from energyscope.serving.document import Measured, serving_document
 from energyscope.serving.endpoint import Endpoint, find_endpoint
 from energyscope.serving.engine import Engine
@@ -31,6 +32,7 @@ from energyscope.settings.serving import ServingSettings
 from energyscope.stages.facts import boot, environment
 
 LATE_S = 0.5  # a counter shows what was drawn within this
+REFUSALS = (400, 413, 422)  # of a request that is too long for the server, for one
 DECIMALS = 5  # of times in the journal (s): finer than any clock of a network
 
 
@@ -66,7 +68,7 @@ def serve(settings: ServingSettings, *, progress: Progress = silent, command: st
     return load_serving(store.path)
 
 
-def resume(path: str | Path, *, progress: Progress = silent) -> ServingRun:
+def resume(path: str | Path, *, root: Path = DEFAULT_ROOT, progress: Progress = silent) -> ServingRun:
     """Send the loads that a run lacks, with its settings, and return it; one that lacks none as it is.
 
     Raises:
@@ -74,7 +76,7 @@ def resume(path: str | Path, *, progress: Progress = silent) -> ServingRun:
         UsageError: the server has another model now.
 
     """
-    path = find_run(path).resolve()
+    path = find_run(path, root).resolve()
     store = RunStore.open(path)
     known = store.document.get(STAGE) or {}
     if not known:
@@ -83,16 +85,21 @@ def resume(path: str | Path, *, progress: Progress = silent) -> ServingRun:
         return load_serving(path)
     if store.document.get("boot") != boot():
         raise RunError(f"{path} was begun before this machine was started anew, which its clock counts from")
-    settings = ServingSettings.from_document({**store.document["settings"], "root": path.parent})
+    try:
+        settings = ServingSettings.from_document({**store.document["settings"], "root": path.parent})
+        model, gpus = known["endpoint"]["model"], known["gpus"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{path / schema.RUN_FILE} cannot be read ({error!r}): measure again") from error
     endpoint = found(settings)
-    if endpoint.model != known["endpoint"]["model"]:
-        raise UsageError(f"{path} is of {known['endpoint']['model']}, and the server has {endpoint.model} now")
+    if endpoint.model != model:
+        raise UsageError(f"{path} is of {model}, and the server has {endpoint.model} now")
     engine = Engine(settings.url, settings.gpu_id)
-    if engine.gpus != known["gpus"]:
-        raise UsageError(f"{path} was begun on {', '.join(known['gpus'])}, and the engine is on other GPUs now")
+    if engine.gpus != gpus:
+        raise UsageError(f"{path} was begun on {', '.join(gpus)}, and the engine is on other GPUs now")
     loads, meter = loads_of(settings, limits_of(endpoint)), _meters(settings, engine)
     with write_lock(path):
         store.mend_journal()
+        (path / schema.SERVING_JSON).unlink(missing_ok=True)  # of what was measured so far
         _measure(store, settings, endpoint, engine, meter, loads, progress)
     return load_serving(path)
 
@@ -126,11 +133,24 @@ def recover(path: Path) -> ServingRun:
         RunError: nothing was measured, or its files cannot be read.
 
     """
-    measured = [Measured.of(entry) for entry in read_journal(path) if entry.get("stage") == STAGE]
+    measured = _journalled(path)
     if measured and not (path / schema.SERVING_JSON).is_file():
         store = RunStore.open(path)
         write(store, measured, ServingSettings.from_document(store.document["settings"]))
     return load_serving(path)
+
+
+def _journalled(path: Path) -> list[Measured]:
+    """Return the loads that a journal holds.
+
+    Raises:
+        RunError: somebody changed it.
+
+    """
+    try:
+        return [Measured.of(entry) for entry in read_journal(path) if entry.get("stage") == STAGE]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(f"the journal of {path} holds what no load is ({error!r}): measure again") from error
 
 
 def write(store: RunStore, measured: Sequence[Measured], settings: ServingSettings) -> None:
@@ -188,7 +208,7 @@ def _measure(
     progress: Progress,
 ) -> None:
     """Send the loads that the journal lacks, and write what all of them tell, however this ends."""
-    measured = [Measured.of(entry) for entry in read_journal(store.path) if entry.get("stage") == STAGE]
+    measured = _journalled(store.path)
     done = {part.served.load.name for part in measured}
     began_s = time.monotonic()
     store.stage(STAGE, "running")
@@ -202,9 +222,11 @@ def _measure(
             for number, load in enumerate(_all_loads(settings, limits, loads, measured)):
                 progress(STAGE, load.name, number, max(len(loads), number + 1))
                 if load.name not in done:
-                    measured.append(_measured(client, load, meter, engine))
-                    store.journal(measured[-1].entry())
-                    _check_alive(measured[-1].served)
+                    long = stretched(load, [part.served for part in measured])
+                    part = _measured(client, replace(long, nonce=secrets.token_hex(4)), meter, engine)
+                    _check_alive(part.served)
+                    measured.append(part)
+                    store.journal(part.entry())
             store.update(**{STAGE: {**store.document[STAGE], "client_cpu_s": client.cpu_s()}})
     except BaseException as error:
         state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
@@ -251,12 +273,15 @@ def _rounded(served: Served) -> Served:
 
 
 def _check_alive(served: Served) -> None:
-    """Stop where a server answers nothing any more.
+    """Stop where a server does not answer any more; requests that it refuses are a result.
 
     Raises:
-        RunError: every request of a load failed.
+        RunError: half of a load's requests failed.
 
     """
     errors = [answer.error for answer in served.answers if answer.error is not None]
-    if errors and len(errors) == len(served.answers):
-        raise RunError(f"the server answered none of {len(errors)} requests ({errors[-1]}): see what it says")
+    refused = all(any(f"answered {status}" in error for status in REFUSALS) for error in errors)
+    if 2 * len(errors) > len(served.answers) and not refused:
+        raise RunError(
+            f"the server left {len(errors)} of {len(served.answers)} requests without an answer ({errors[-1]})"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def measured(server: SimulatedServer, **options: Any) -> list[Measured]:
 
 @pytest.mark.parametrize("late_s", [0.0, 0.08])
 def test_costs_are_found(late_s: float) -> None:
-    """GIVEN a counter that may be late THEN each cost is within 3 % of the true one (with its active time)."""
+    """GIVEN a counter that may be late THEN each cost is within 5 % of the true one (with its active time)."""
     server = SimulatedServer(late_s=late_s)
     document, _ = serving_document(measured(server))
     costs = {cost["cause"]: cost["value"] for cost in document["costs"]}
@@ -36,7 +37,7 @@ def test_costs_are_found(late_s: float) -> None:
         "tokens": server.tokens + 5e-5 * server.active,
         "context": server.context,
     }
-    assert costs == pytest.approx(true, rel=0.03)
+    assert costs == pytest.approx(true, rel=0.05)
 
 
 def test_requests_of_other_shapes_are_predicted() -> None:
@@ -87,6 +88,56 @@ def test_a_request_costs_less_among_others_and_its_idle_share_is_told_apart() ->
         assert row.work_j + row.idle_j == pytest.approx(row.request_j)
         assert row.request_low_j <= row.request_j <= row.request_high_j
         assert row.quality in {"A", "B", "C"}
+
+
+def in_pieces(load: Served, tokens: int) -> Served:
+    """Return a load whose texts brought several tokens each."""
+    answers = [
+        replace(answer, chunks_s=tuple(answer.chunks_s[tokens - 1 :: tokens]))
+        if answer.new_tokens > tokens
+        else answer
+        for answer in load.answers
+    ]
+    return replace(load, answers=answers)
+
+
+def test_texts_of_several_tokens_cost_no_less() -> None:
+    """GIVEN a server that sends 8 tokens at once THEN times and energies of a token are about the same."""
+    parts = measured(SimulatedServer())
+    pieces = [replace(part, served=in_pieces(part.served, 8)) for part in parts]
+    (one, rows), (other, rough) = serving_document(parts), serving_document(pieces)
+    for phase, again in zip(one["phases"], other["phases"], strict=True):
+        assert again["value"] == pytest.approx(phase["value"], rel=0.1)
+    for row, again in zip(rows, rough, strict=True):
+        if row.kind == "request":
+            assert again.tpot_p50_s == pytest.approx(row.tpot_p50_s, rel=0.05)
+            assert "texts-of-many-tokens" in again.reasons
+
+
+def test_boards_share_the_noise_of_requests() -> None:
+    """GIVEN eight boards that draw the same THEN the interval of a request is relatively as wide as of one."""
+    parts = measured(SimulatedServer(), seconds=4, users=(1, 4))
+    _, rows = serving_document(parts)
+    _, eight = serving_document([replace(part, ticks=part.ticks * 8) for part in parts])
+    for row, boards in zip(rows, eight, strict=True):
+        if row.request_j:
+            assert boards.request_high_j / boards.request_j == pytest.approx(row.request_high_j / row.request_j)
+
+
+def test_a_server_slower_than_requests_arrive_is_told_of() -> None:
+    """GIVEN requests that pile up THEN the row says so; not where they are answered in time."""
+    load = Load(
+        "requests at 10 per second", "request", 10.0, (Shape(8, 8),) * 100, arrivals_s=tuple(np.arange(100) / 10)
+    )
+    ticks = (SimulatedServer(pieces=[(90.0, 200.0, 1e4)]).ticks(),)
+    for seconds, said in ((0.1, False), (0.5, True)):  # of a request, one after the other
+        ends = [100 + max(n / 10, seconds * n) + seconds for n in range(100)]
+        answers = [
+            Answer(load.name, n, 8, 8, 100 + n / 10, 100 + n / 10, end, (end,), prompt_tokens=8, new_tokens=1)
+            for n, end in enumerate(ends)
+        ]
+        _, (row,) = serving_document([Measured(Served(load, 100.0, max(ends), answers), ticks)])
+        assert ("slower-than-arrivals" in row.reasons) == said
 
 
 def test_a_load_that_failed_has_no_energy() -> None:

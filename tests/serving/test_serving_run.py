@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pandas as pd
 import pytest
@@ -95,7 +96,7 @@ def test_a_server_that_dies_leaves_what_was_measured_and_the_rest_is_sent_later(
         server.fail_every = 1
         error = process.communicate(timeout=60)[1]
     assert process.returncode == 1
-    assert "answered none of" in error
+    assert "requests without an answer" in error
     assert "energyscope serving --resume runs/cut" in error
     kept = len(journal.read_text().splitlines())
     assert kept >= 3
@@ -135,6 +136,24 @@ def test_which_gpu_is_asked_where_nothing_tells(tmp_path, fake_nvml, command):
     assert done.returncode == 2
     assert "--gpu-id" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_no_prompt_is_sent_twice(tmp_path, command):
+    """GIVEN two measurements of one server with one seed THEN the second one's prompts are fresh."""
+    with OpenAIServer() as server:
+        for name in ("one", "two"):
+            assert command("serving", server.url, *QUICK, "--name", name, cwd=tmp_path).returncode == 0
+        sent = Counter(text for text in server.prompts if len(text.split()) > 8)
+    assert sum(count > 1 for count in sent.values()) == 2  # what finds out how many tokens a word has
+
+
+def test_another_machine_is_refused(tmp_path, command):
+    """GIVEN an address of another machine THEN the line says that its GPUs cannot be read here."""
+    with OpenAIServer() as server:
+        port = server.url.rpartition(":")[2]
+        done = command("serving", f"http://192.0.2.1:{port}", *QUICK, "--timeout", "1", cwd=tmp_path)
+    assert done.returncode in {1, 2}
+    assert "192.0.2.1" in done.stderr
 
 
 def test_no_key_reaches_a_file(tmp_path, command):

@@ -45,7 +45,8 @@ class ServingAnswer:
         measured = [row for row in self.server.curve if row["request"] is not None]
         alone = next((row for row in measured if row["users"] == 1), None)
         knee = self.server.run.serving.get("knee")
-        best = next((row for row in measured if row["load"] == knee), measured[-1] if measured else None)
+        shown = [row for row in measured if not row["noisy"]] or measured
+        best = next((row for row in shown if row["load"] == knee), shown[-1] if shown else None)
         return {
             "modelled": self.server.run.modelled,
             "prompt": _tokens(best, "prompt_tokens"),
@@ -56,8 +57,10 @@ class ServingAnswer:
             "worst": self.server.worst,
             "close": CLOSE,
             "near": NEAR,
-            "noisy": sum(row["noisy"] for row in self.server.curve),
+            "noisy": sum(row["noisy"] for row in measured),
+            "unknown": len(self.server.curve) - len(measured),
             "curve": len(self.server.curve),
+            "disturbed": self.server.disturbed,
         }
 
     @cached_property

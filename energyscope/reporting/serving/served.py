@@ -73,6 +73,18 @@ class Server:
         return list(self.run.serving["held_out"])
 
     @property
+    def disturbed(self) -> list[str]:
+        """What may have disturbed the numbers, in a few words each."""
+        notes = (self.run.document.get("serving") or {}).get("notes") or []
+        loads = " ".join(str(row["reasons"]) for row in self.loads)
+        found = {
+            "the engine's process is not known": any("engine-" in str(note) for note in notes),
+            "other processes used its GPUs": "other-process" in loads,
+            "some requests failed": any(row["failed"] for row in self.loads),
+        }
+        return [words for words, is_so in found.items() if is_so]
+
+    @property
     def worst(self) -> float | None:
         """The largest error of a held-out load."""
         return max((abs(part["error"]) for part in self.held_out), default=None)
