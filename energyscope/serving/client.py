@@ -87,7 +87,7 @@ class Sender:
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
     async def _request(self, load: Load, number: int, shape: Shape, due_s: float) -> Answer:
-        words = prompt(shape.words, load.shared_words, load.seed, f"{load.nonce} {load.name}", number)
+        words = prompt(shape.words, load.shared_words, load.seed, load.request_name, number)
         body = self._endpoint.body(words if shape.text is None else shape.text, shape.max_tokens)
         stream, error = Stream(), None
         sent_s = time.monotonic()

@@ -156,6 +156,8 @@ def _notes(loads: Sequence[Served]) -> list[Reason]:
     notes = [*_of_caches(loads, answers)]
     if any(answer.new_tokens is None for answer in answers):
         notes.append(reason("texts-counted"))
+    if any(answer.new_tokens is None and answer.prompt_tokens is not None for answer in answers):
+        notes.append(reason("prompts-by-tokenizer"))
     if any(answer.prompt_tokens is None for answer in answers):
         notes.append(reason("prompt-tokens-unknown"))
     return notes

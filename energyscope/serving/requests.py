@@ -39,6 +39,11 @@ class Load:
     seed: int = 0
     nonce: str = ""
 
+    @property
+    def request_name(self) -> str:
+        """What the fresh words of its prompts depend on beside the seed."""
+        return f"{self.nonce} {self.name}"
+
     def document(self) -> dict[str, Any]:
         """Return the load as plain data."""
         return asdict(self)

@@ -39,6 +39,9 @@ class ServingSettings:
     )
     shared_prefix: int = setting(0, "Tokens that all prompts begin with, as a system prompt.", DATA, least=0)
     model: str | None = setting(None, "Model to ask for.", WHAT, unset="the only one that the server has")
+    tokenizer: str | None = setting(
+        None, "Tokenizer that counts prompts where the server states no usage: a folder or Hugging Face id.", WHAT
+    )
     api: Literal["auto", "completions", "chat"] = setting("auto", "Which of the server's APIs is used.", WHAT)
     gpu_id: tuple[str, ...] = setting(
         (), "GPUs of the engine, by NVML's number or UUID.", WHAT, unset="those that its process uses"

@@ -7,10 +7,10 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from energyscope.errors import RunError, UsageError
 from energyscope.metering.choice import open_meter
@@ -28,12 +28,42 @@ from energyscope.serving.engine import Engine
 from energyscope.serving.process import Client
 from energyscope.serving.requests import Load, Served
 from energyscope.serving.run import COLUMNS, STAGE, ServingRun, load_serving, write_requests
+from energyscope.serving.tokens import Count, counter_of, with_prompt_tokens, words_as_tokens
 from energyscope.settings.serving import ServingSettings
 from energyscope.stages.facts import boot, environment
 
 LATE_S = 0.5  # a counter shows what was drawn within this
 REFUSALS = (400, 413, 422)  # of a request that is too long for the server, for one
-DECIMALS = 5  # of times in the journal (s): finer than any clock of a network
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is measured: the server's API, its engine's processes and GPUs, their meters, and what it takes.
+
+    ``count`` counts the tokens of a text, where a tokenizer was named.
+    """
+
+    endpoint: Endpoint
+    engine: Engine
+    meter: MeterGroup
+    limits: Limits
+    count: Count | None
+
+    @classmethod
+    def of(cls, settings: ServingSettings) -> Self:
+        """Ask the server and NVML.
+
+        Raises:
+            EnergyscopeError: the server cannot be asked, or its GPUs are not known or cannot be read.
+
+        """
+        endpoint, count = _found(settings), _counter(settings)
+        engine = Engine(settings.url, settings.gpu_id)
+        meters = [
+            open_meter(settings.meter, gpu_uuid=gpu, watts=settings.watts, whole_gpu=settings.whole_gpu)
+            for gpu in engine.gpus or (None,)
+        ]
+        return cls(endpoint, engine, MeterGroup(meters), _limits(endpoint, count), count)
 
 
 def serving(url: str, *, progress: Progress = silent, command: str | None = None, **options: Any) -> ServingRun:
@@ -57,14 +87,13 @@ def serve(settings: ServingSettings, *, progress: Progress = silent, command: st
     settings.check()
     if settings.name is not None:
         RunStore.check_free(settings.name, settings.root)
-    endpoint = found(settings)
-    engine, loads = Engine(settings.url, settings.gpu_id), loads_of(settings, limits_of(endpoint))
-    meter = _meters(settings, engine)
-    name = settings.name or free_name(f"{plain_name(endpoint.model)}-served", settings.root)
+    target = Target.of(settings)
+    loads = loads_of(settings, target.limits)
+    name = settings.name or free_name(f"{plain_name(target.endpoint.model)}-served", settings.root)
     store = RunStore.create(name, settings.root)
     with write_lock(store.path):
-        _open(store, settings, endpoint, engine, command)
-        _measure(store, settings, endpoint, engine, meter, loads, progress)
+        _open(store, settings, target, command)
+        _measure(store, settings, target, loads, progress)
     return load_serving(store.path)
 
 
@@ -90,40 +119,41 @@ def resume(path: str | Path, *, root: Path = DEFAULT_ROOT, progress: Progress = 
         model, gpus = known["endpoint"]["model"], known["gpus"]
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path / schema.RUN_FILE} cannot be read ({error!r}): measure again") from error
-    endpoint = found(settings)
-    if endpoint.model != model:
-        raise UsageError(f"{path} is of {model}, and the server has {endpoint.model} now")
-    engine = Engine(settings.url, settings.gpu_id)
-    if engine.gpus != gpus:
+    target = Target.of(settings)
+    if target.endpoint.model != model:
+        raise UsageError(f"{path} is of {model}, and the server has {target.endpoint.model} now")
+    if target.engine.gpus != gpus:
         raise UsageError(f"{path} was begun on {', '.join(gpus)}, and the engine is on other GPUs now")
-    loads, meter = loads_of(settings, limits_of(endpoint)), _meters(settings, engine)
     with write_lock(path):
         store.mend_journal()
         (path / schema.SERVING_JSON).unlink(missing_ok=True)  # of what was measured so far
-        _measure(store, settings, endpoint, engine, meter, loads, progress)
+        _measure(store, settings, target, loads_of(settings, target.limits), progress)
     return load_serving(path)
 
 
 def foreseen(settings: ServingSettings) -> list[Load]:
     """Return the loads that would be sent: of the server, only its limits are asked."""
     settings.check()
-    return loads_of(settings, limits_of(found(settings)))
+    return loads_of(settings, _limits(_found(settings), _counter(settings)))
 
 
-def found(settings: ServingSettings) -> Endpoint:
+def _found(settings: ServingSettings) -> Endpoint:
     """Return the server's API as it answers."""
     return asyncio.run(
         find_endpoint(settings.url, model=settings.model, api=settings.api, timeout_s=settings.timeout_s)
     )
 
 
-def limits_of(endpoint: Endpoint) -> Limits:
-    """Return what the server takes; where it does not say, a word is a token."""
-    return Limits(
-        context=endpoint.context_tokens or DEFAULT_CONTEXT,
-        tokens_per_word=endpoint.tokens_per_word or 1.0,
-        overhead_tokens=endpoint.overhead_tokens or 0.0,
-    )
+def _limits(endpoint: Endpoint, count: Count | None) -> Limits:
+    """Return what the server takes; where neither it nor a tokenizer says, a word is a token."""
+    rate, overhead = endpoint.tokens_per_word, endpoint.overhead_tokens
+    if rate is None and count is not None:
+        rate, overhead = words_as_tokens(count)
+    return Limits(endpoint.context_tokens or DEFAULT_CONTEXT, rate or 1.0, overhead or 0.0)
+
+
+def _counter(settings: ServingSettings) -> Count | None:
+    return None if settings.tokenizer is None else counter_of(settings.tokenizer)
 
 
 def recover(path: Path) -> ServingRun:
@@ -162,18 +192,8 @@ def write(store: RunStore, measured: Sequence[Measured], settings: ServingSettin
     write_requests(store.path, [part.served for part in measured])
 
 
-def _meters(settings: ServingSettings, engine: Engine) -> MeterGroup:
-    return MeterGroup(
-        [
-            open_meter(settings.meter, gpu_uuid=gpu, watts=settings.watts, whole_gpu=settings.whole_gpu)
-            for gpu in engine.gpus or (None,)
-        ]
-    )
-
-
-def _open(
-    store: RunStore, settings: ServingSettings, endpoint: Endpoint, engine: Engine, command: str | None
-) -> None:
+def _open(store: RunStore, settings: ServingSettings, target: Target, command: str | None) -> None:
+    endpoint, engine = target.endpoint, target.engine
     versions = environment()
     store.update(
         name=store.path.name,
@@ -199,13 +219,7 @@ def _board_name(engine: Engine) -> str | None:
 
 
 def _measure(
-    store: RunStore,
-    settings: ServingSettings,
-    endpoint: Endpoint,
-    engine: Engine,
-    meter: MeterGroup,
-    loads: Sequence[Load],
-    progress: Progress,
+    store: RunStore, settings: ServingSettings, target: Target, loads: Sequence[Load], progress: Progress
 ) -> None:
     """Send the loads that the journal lacks, and write what all of them tell, however this ends."""
     measured = _journalled(store.path)
@@ -214,16 +228,15 @@ def _measure(
     store.stage(STAGE, "running")
     try:
         with ExitStack() as stack:
-            others = stack.enter_context(claimed(engine.gpus, store.path.name))
-            stack.enter_context(meter)
-            client = stack.enter_context(Client(endpoint, timeout_s=settings.timeout_s))
-            store.update(sensor=meter.describe(), warnings=[*store.document["warnings"], *others])
-            limits = limits_of(endpoint)
-            for number, load in enumerate(_all_loads(settings, limits, loads, measured)):
+            others = stack.enter_context(claimed(target.engine.gpus, store.path.name))
+            stack.enter_context(target.meter)
+            client = stack.enter_context(Client(target.endpoint, timeout_s=settings.timeout_s))
+            store.update(sensor=target.meter.describe(), warnings=[*store.document["warnings"], *others])
+            for number, load in enumerate(_all_loads(settings, target.limits, loads, measured)):
                 progress(STAGE, load.name, number, max(len(loads), number + 1))
                 if load.name not in done:
                     long = stretched(load, [part.served for part in measured])
-                    part = _measured(client, replace(long, nonce=secrets.token_hex(4)), meter, engine)
+                    part = _measured(client, replace(long, nonce=secrets.token_hex(4)), target)
                     _check_alive(part.served)
                     measured.append(part)
                     store.journal(part.entry())
@@ -250,26 +263,16 @@ def _all_loads(
         yield load
 
 
-def _measured(client: Client, load: Load, meter: MeterGroup, engine: Engine) -> Measured:
+def _measured(client: Client, load: Load, target: Target) -> Measured:
     """Send a load, and wait until the counters have shown what it took."""
-    before = engine.others()
-    served = _rounded(client.send(load))
-    if not meter.modelled:
+    before = target.engine.others()
+    served = client.send(load)
+    if not target.meter.modelled:
         time.sleep(LATE_S)
-    guards: list[Reason] = list(dict.fromkeys([*before, *engine.others()]))
-    ticks = tuple(board.ticks(served.begin_s - LOOK_BACK_S, served.end_s + LATE_S) for board in meter.meters)
-    return Measured(served, ticks, tuple(guards))
-
-
-def _rounded(served: Served) -> Served:
-    """Return a load with times as short as they are known."""
-    answers = []
-    for answer in served.answers:
-        known = answer.document()
-        for name in ("due_s", "sent_s", "ended_s"):
-            known[name] = round(known[name], DECIMALS)
-        answers.append(type(answer).of({**known, "chunks_s": [round(at, DECIMALS) for at in answer.chunks_s]}))
-    return Served(served.load, served.begin_s, served.end_s, answers, served.unsent)
+    guards: list[Reason] = list(dict.fromkeys([*before, *target.engine.others()]))
+    begin_s, end_s = served.begin_s - LOOK_BACK_S, served.end_s + LATE_S
+    ticks = tuple(board.ticks(begin_s, end_s) for board in target.meter.meters)
+    return Measured(with_prompt_tokens(served, target.count) if target.count else served, ticks, tuple(guards))
 
 
 def _check_alive(served: Served) -> None:

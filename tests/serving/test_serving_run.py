@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from openai_server import OpenAIServer
 
+import energyscope
 from energyscope.reporting.serving.page import serving_page
 from energyscope.reporting.serving.served import Server
 from energyscope.serving.run import load_serving
@@ -145,6 +147,22 @@ def test_no_prompt_is_sent_twice(tmp_path, command):
             assert command("serving", server.url, *QUICK, "--name", name, cwd=tmp_path).returncode == 0
         sent = Counter(text for text in server.prompts if len(text.split()) > 8)
     assert sum(count > 1 for count in sent.values()) == 2  # what finds out how many tokens a word has
+
+
+def test_prompts_are_counted_where_the_server_states_nothing(tmp_path, command):
+    """GIVEN a server without usage THEN prompts are counted by a tokenizer, and answers by their texts."""
+    tokenizer = str(Path(energyscope.__file__).parent / "bundled" / "tiny-llama")
+    with OpenAIServer(usage=False) as server:
+        wrong = command("serving", server.url, *QUICK, "--tokenizer", "none-here", cwd=tmp_path)
+        done = command("serving", server.url, *QUICK, "--tokenizer", tokenizer, "--name", "counted", cwd=tmp_path)
+    assert (wrong.returncode, "--tokenizer none-here cannot be loaded" in wrong.stderr) == (2, True)
+    assert done.returncode == 0, done.stderr
+    run = load_serving(tmp_path / "runs" / "counted")
+    row = run.loads.set_index("load").loc["requests by 1"]
+    assert row["prompt_tokens"] == pytest.approx(64, rel=0.1)
+    assert row["new_tokens"] == 16
+    assert {"texts-counted", "prompts-by-tokenizer"} <= set(run.serving["notes"])
+    assert "prompt-tokens-unknown" not in run.serving["notes"]
 
 
 def test_another_machine_is_refused(tmp_path, command):
