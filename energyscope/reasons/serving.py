@@ -18,10 +18,9 @@ WORDS: dict[str, str] = {
     "modelled-power-is-constant": "the modelled power is the same whatever the server does: prompts, answers "
     "and the idle engine are not told apart",
     "texts-counted": "the server states no usage: tokens of answers are counted by the pieces of text that came",
-    "prompts-by-tokenizer": "the server states no usage: tokens of prompts are counted by the tokenizer, without what "
-    "a chat template adds",
-    "prompt-tokens-unknown": "the server states no usage: tokens of prompts are not known: "
-    "name its --tokenizer",
+    "prompts-by-tokenizer": "the server states no usage: tokens of prompts are counted by the tokenizer, without "
+    "what a chat template adds",
+    "prompt-tokens-unknown": "the server states no usage: tokens of prompts are not known: name its --tokenizer",
     "engine-unseen": "no process on this machine answers there: which GPUs are the engine's is not known",
     "engine-hidden": "NVML's list of processes does not show the engine, which may run in a container: other "
     "processes cannot be told from it",
