@@ -72,6 +72,8 @@ class LoadRow:
     idle_j: float | None = None
     token_j: float | None = None
     slots: int = 0
+    clock_mhz: float | None = None
+    temperature_c: float | None = None
     quality: str = INVALID
     reasons: str = ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,11 +25,16 @@ MANY_CACHED = 0.01  # of the prompts' tokens
 
 @dataclass(frozen=True)
 class Measured:
-    """A load that was sent, each meter's ticks from before it until after it, and what disturbed it."""
+    """A load that was sent, each meter's ticks from before it until after it, and what disturbed it.
+
+    ``clock_mhz`` is the boards' mean SM clock, ``temperature_c`` their highest; None where they are not known.
+    """
 
     served: Served
     ticks: tuple[Ticks, ...]
     guards: tuple[Reason, ...] = ()
+    clock_mhz: float | None = None
+    temperature_c: float | None = None
 
     def entry(self) -> dict[str, Any]:
         """Return the line of the journal."""
@@ -43,6 +48,8 @@ class Measured:
             "answers": [answer.document() for answer in served.answers],
             "ticks": [ticks_to_rows(ticks) for ticks in self.ticks],
             "guards": list(self.guards),
+            "clock_mhz": self.clock_mhz,
+            "temperature_c": self.temperature_c,
         }
 
     @classmethod
@@ -53,7 +60,8 @@ class Measured:
             Load.of(entry["load"]), float(entry["begin_s"]), float(entry["end_s"]), answers, entry["unsent"]
         )
         ticks = tuple(ticks_from_rows(rows) for rows in entry["ticks"])
-        return cls(served, ticks, tuple(map(Reason, entry["guards"])))
+        guards = tuple(map(Reason, entry["guards"]))
+        return cls(served, ticks, guards, entry["clock_mhz"], entry["temperature_c"])
 
 
 def serving_document(
@@ -73,7 +81,14 @@ def serving_document(
     fit = fit_serving(ticks, counting) if counting and not modelled else None
     idle = None if fit is None else fit.costs()["time"]
     asking = [part for part in measured if part.served.load.kind not in {PAUSE, WARM_UP}]
-    rows = [load_row(part.served, ticks, idle.value if idle else None, part.guards) for part in asking]
+    rows = [
+        replace(
+            load_row(part.served, ticks, idle.value if idle else None, part.guards),
+            clock_mhz=part.clock_mhz,
+            temperature_c=part.temperature_c,
+        )
+        for part in asking
+    ]
     best = knee(rows)
     document = {
         "schema": VERSION,

@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from energyscope.accounting.records import THERMAL, board
 from energyscope.errors import RunError, UsageError
 from energyscope.metering.choice import open_meter
 from energyscope.metering.claims import claimed
 from energyscope.metering.group import LOOK_BACK_S, MeterGroup
 from energyscope.progress import Progress, silent
-from energyscope.reasons import Reason
+from energyscope.reasons import reason
 from energyscope.runs import schema
 from energyscope.runs.locks import write_lock
 from energyscope.runs.store import DEFAULT_ROOT, RunStore, find_run, free_name, plain_name, read_journal
@@ -269,10 +270,13 @@ def _measured(client: Client, load: Load, target: Target) -> Measured:
     served = client.send(load)
     if not target.meter.modelled:
         time.sleep(LATE_S)
-    guards: list[Reason] = list(dict.fromkeys([*before, *target.engine.others()]))
     begin_s, end_s = served.begin_s - LOOK_BACK_S, served.end_s + LATE_S
-    ticks = tuple(board.ticks(begin_s, end_s) for board in target.meter.meters)
-    return Measured(with_prompt_tokens(served, target.count) if target.count else served, ticks, tuple(guards))
+    ticks = tuple(meter.ticks(begin_s, end_s) for meter in target.meter.meters)
+    state = board(target.meter.states(served.begin_s, served.end_s))
+    hot = [reason("slowed-by-heat")] if (state["throttle"] or 0) & THERMAL else []
+    guards = tuple(dict.fromkeys([*before, *target.engine.others(), *hot]))
+    served = with_prompt_tokens(served, target.count) if target.count else served
+    return Measured(served, ticks, guards, state["clock_mhz"], state["temperature_c"])
 
 
 def _check_alive(served: Served) -> None:

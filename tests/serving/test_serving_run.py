@@ -23,7 +23,10 @@ QUICK = (
     *("--prompt-tokens", "64", "--new-tokens", "16", "--users", "1,3"),
     *("--seconds", "0.3", "--meter", "modelled"),
 )
-BOARD = "gpu GPU-aaaa Fake H200\nprocess {pid} 4000\nat 0 power_w 200\nat 0 period_s 0.05"
+BOARD = (
+    "gpu GPU-aaaa Fake H200\nprocess {pid} 4000\nat 0 power_w 200\nat 0 period_s 0.05\n"
+    "at 0 clock_mhz 1400\nat 0 throttle 8"
+)
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +130,8 @@ def test_the_engine_is_found_and_measured_on_its_gpu(tmp_path, fake_nvml, comman
     assert run.document["device"]["measured"] == ["GPU-aaaa"]
     assert run.document["sensor"]["meter"] == "nvml"
     assert any("other-process" in str(reasons) for reasons in run.loads["reasons"])
+    assert (run.loads["clock_mhz"] == 1400).all()
+    assert all("slowed-by-heat" in str(reasons) for reasons in run.loads["reasons"])
     assert "Load curve" in serving_page(Server(run))
 
 

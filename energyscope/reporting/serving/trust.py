@@ -64,6 +64,8 @@ def loads_table(server: Server) -> Table:
         Column("prompt_tokens", "Prompt", "count"),
         Column("new_tokens", "Answer", "count"),
         Column("request", "Per request", "J"),
+        Column("clock_mhz", "SM clock", "MHz"),
+        Column("temperature_c", "Temperature", "\u00b0C"),
         Column("quality", "Grade", "grade"),
         Column("reasons", "Remarks", "reasons"),
     ]
