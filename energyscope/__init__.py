@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from energyscope.runs.store import load_run
     from energyscope.stages.in_memory import profile
     from energyscope.stages.run import resume, run
+    from energyscope.stages.serving import measure_server
     from energyscope.workloads import load_evaluation, profile_inputs
 
 _HOMES = {
@@ -29,6 +30,7 @@ _HOMES = {
     "load_evaluation": "energyscope.workloads",
     "load_model": "energyscope.loading",
     "load_run": "energyscope.runs.store",
+    "measure_server": "energyscope.stages.serving",
     "profile": "energyscope.stages.in_memory",
     "profile_inputs": "energyscope.workloads",
     "resume": "energyscope.stages.run",
@@ -46,6 +48,7 @@ __all__ = [
     "load_evaluation",
     "load_model",
     "load_run",
+    "measure_server",
     "profile",
     "profile_inputs",
     "resume",

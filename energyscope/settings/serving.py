@@ -15,6 +15,7 @@ from energyscope.settings.fields import PANELS, check_each, read_options, settin
 
 MOST_USED, WHAT, HOW, _, DATA, OUTPUT = PANELS
 SPREAD = "lognormal"
+LENGTHS = ("prompt_tokens", "new_tokens")  # which Python code may give as numbers
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class ServingSettings:
     @classmethod
     def of(cls, url: str, **options: Any) -> Self:
         """Return the settings of options, by the names of the command line or of the fields."""
-        return cls(url, **read_options(settings_of(cls), options))
+        given = {name: str(value) if name in LENGTHS else value for name, value in options.items()}
+        return cls(url, **read_options(settings_of(cls), given))
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
@@ -105,7 +107,7 @@ def tokens_of(text: str, option: str) -> tuple[int, bool]:
         UsageError: it is no number of tokens.
 
     """
-    number, _, spread = str(text).partition(":")  # Python code may give a number
+    number, _, spread = text.partition(":")
     if not number.isdecimal() or not int(number) or spread not in {"", SPREAD}:
         raise UsageError(f"{option} {text!r} is no number of tokens, such as 512 or 512:{SPREAD}")
     return int(number), bool(spread)

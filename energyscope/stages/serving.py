@@ -67,7 +67,9 @@ class Target:
         return cls(endpoint, engine, MeterGroup(meters), _limits(endpoint, count), count)
 
 
-def serving(url: str, *, progress: Progress = silent, command: str | None = None, **options: Any) -> ServingRun:
+def measure_server(
+    url: str, *, progress: Progress = silent, command: str | None = None, **options: Any
+) -> ServingRun:
     """Measure what requests cost on a running server, and return the run.
 
     Args:
@@ -84,7 +86,7 @@ def serving(url: str, *, progress: Progress = silent, command: str | None = None
 
 
 def serve(settings: ServingSettings, *, progress: Progress = silent, command: str | None = None) -> ServingRun:
-    """Do what settings ask for, as `serving` does."""
+    """Do what settings ask for, as `measure_server` does."""
     settings.check()
     if settings.name is not None:
         RunStore.check_free(settings.name, settings.root)

@@ -145,6 +145,16 @@ def test_which_gpu_is_asked_where_nothing_tells(tmp_path, fake_nvml, command):
     assert not (tmp_path / "runs").exists()
 
 
+def test_python_code_gets_the_same(tmp_path):
+    """GIVEN the function of the Python API THEN it takes numbers, and returns loads and results."""
+    with OpenAIServer() as server:
+        run = energyscope.measure_server(
+            server.url, prompt_tokens=32, new_tokens=8, users=(1,), seconds=0.2, meter="modelled", root=tmp_path
+        )
+    assert run.modelled
+    assert run.loads.set_index("load").loc["requests by 1", "new_tokens"] == 8
+
+
 def test_no_prompt_is_sent_twice(tmp_path, command):
     """GIVEN two measurements of one server with one seed THEN the second one's prompts are fresh."""
     with OpenAIServer() as server:
