@@ -33,6 +33,8 @@ COMMANDS = {  # each is `command`, or with others `app`, in the module of its na
     "doctor": "Check what can be measured here, and what to change.",
 }
 
+UsageError: Any = typer.BadParameter.__mro__[1]  # of click, which Typer carries a copy of in some versions
+
 
 class Commands(TyperGroup):
     """The commands, each imported when it is called: help on all of them needs none."""
@@ -98,4 +100,16 @@ def main() -> None:
     if "--debug" in sys.argv[2:]:
         sys.argv.remove("--debug")
         DEBUG.on = True
-    app()
+    try:
+        code = app(standalone_mode=False)
+    except UsageError as error:
+        if not error.format_message() or type(error).__name__ == "NoArgsIsHelpError":
+            error.show()  # the help
+        else:
+            known = f" ({error.ctx.command_path} --help)" if error.ctx else ""
+            typer.echo(f"energyscope: {error.format_message()}{known}", err=True)
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        typer.echo("energyscope: aborted", err=True)
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -30,13 +30,16 @@ def allowed(written: str) -> float:
     """Read how much more is allowed, such as ``5%`` or ``5``, as a share of one.
 
     Raises:
-        UsageError: it is no percentage of 0 or more.
+        UsageError: it is no percentage of 0 or more, or may be meant as a share.
 
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*", written)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", written)
     if match is None:
         raise UsageError(f"{written!r} is no percentage: write for instance --fail-if-more-than 5%")
-    return float(match[1]) / 100
+    percent = float(match[1])
+    if 0 < percent < 1 and not match[2]:
+        raise UsageError(f"{written} may mean {percent:.0%} or {percent:g}%: write it with %")
+    return percent / 100
 
 
 def exceeding(comparison: Comparison, limit: float) -> list[Excess]:

@@ -52,6 +52,18 @@ def refused(done, code, *words):
     assert [word for word in words if word not in done.stderr] == []
 
 
+@pytest.mark.parametrize(
+    "words", [("run", "tiny-gpt2", "--batch-size", "many"), ("run", "--batchsize", "1"), ("rnu",)]
+)
+def test_what_the_command_line_does_not_know_is_one_line(words, tmp_path, command):
+    """GIVEN a wrong type, option or command THEN one line says so and which help lists what there is."""
+    done = command(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("energyscope: ")
+    assert "--help)" in done.stderr
+
+
 def test_the_commands_are_these(tmp_path):
     """No command is lost or added by accident."""
     from energyscope.cli.app import COMMANDS

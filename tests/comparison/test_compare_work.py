@@ -229,7 +229,7 @@ def test_percentages_are_read(written: str, share: float) -> None:
     assert allowed(written) == pytest.approx(share)
 
 
-@pytest.mark.parametrize("written", ["", "much", "-3%", "5%%", "nan"])
+@pytest.mark.parametrize("written", ["", "much", "-3%", "5%%", "nan", "0.05"])
 def test_what_is_no_percentage_is_refused(written: str) -> None:
     with pytest.raises(UsageError, match="5%"):
         allowed(written)
