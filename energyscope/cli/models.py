@@ -14,7 +14,10 @@ from energyscope.adapter_registry import MODELS, installed
 from energyscope.adapter_states import AdapterState, states
 from energyscope.cli.errors import report_errors
 from energyscope.cli.explain import explain_structure
+from energyscope.cli.output import draw
 from energyscope.errors import UsageError
+from energyscope.reporting.table import Column, Table
+from energyscope.reporting.terminal_text import printable
 
 Item = Mapping[str, Any]
 
@@ -93,23 +96,41 @@ def _models(known: Mapping[str, AdapterState], tables: Mapping[str, AdapterState
     return list(models.values())
 
 
+def _named(models: Sequence[Item]) -> Table:
+    columns = [Column("name", "Model"), Column("weights", "Hugging Face id of its weights")]
+    bundled = {"bundled": "in this package"}
+    rows = [{**model, "weights": bundled.get(model["kind"], model["source"])} for model in models]
+    return Table(columns, rows, "Models")
+
+
+def _families(adapters: Sequence[Item]) -> Table:
+    columns = [
+        Column("name", "Adapter"),
+        Column("types", "Model types"),
+        Column("task", "Task"),
+        Column("from", "Package"),
+    ]
+    rows = [
+        {
+            **adapter,
+            "types": ", ".join(adapter["model_types"]) or "none: see below",
+            "task": adapter["task"] or "",
+            "from": f"{adapter['package']} {adapter['version']}",
+        }
+        for adapter in adapters
+    ]
+    return Table(columns, rows, "Adapters")
+
+
 def _tables(models: Sequence[Item], adapters: Sequence[Item]) -> None:
     from rich.console import Console
-    from rich.table import Column, Table
 
-    where = Column("Hugging Face id of its weights", overflow="fold")
-    names = Table("model", where, title="Models", title_justify="left")
-    for model in models:
-        names.add_row(model["name"], "in this package" if model["kind"] == "bundled" else model["source"])
-    families = Table("adapter", "model types", "task", "package", title="Adapters", title_justify="left")
-    for adapter in adapters:
-        types, task = ", ".join(adapter["model_types"]), adapter["task"] or ""
-        families.add_row(
-            adapter["name"], types or "none: see below", task, f"{adapter['package']} {adapter['version']}"
-        )
     console = Console()
-    console.print(names)
-    console.print(families)
+    for table in (_named(models), _families(adapters)):
+        if console.is_terminal:
+            draw(table.rich, console)
+        else:
+            typer.echo(table.delimited(clean=printable))
     for adapter in adapters:
         if adapter["problem"]:
             console.print(f"{adapter['name']}: {adapter['problem']}", markup=False, highlight=False)

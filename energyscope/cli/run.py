@@ -14,12 +14,14 @@ from energyscope.cli.dry_run import show_plan
 from energyscope.cli.errors import report_errors
 from energyscope.cli.options import MOST_USED, OUTPUT, DryRun, Option, QuietPath, is_given, with_settings
 from energyscope.cli.output import draw, path_text
-from energyscope.errors import EnergyscopeError, UsageError
+from energyscope.errors import EnergyscopeError, RunError, UsageError
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.fields import select_settings
 from energyscope.settings.run import BENCHMARK_OF_RUN, WHAT, RunSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from energyscope.runs.store import Run
@@ -126,6 +128,22 @@ def _run(settings: RunSettings, lacking: list[str] | None, *, quiet: bool, as_js
             error.add_note(f"`energyscope run --resume {shlex.quote(str(paths[0]))}` goes on")
         raise
     _show(run, console, quiet=quiet, as_json=as_json)
+    _check_done(run, settings.stages if lacking is None else lacking)
+
+
+def _check_done(run: Run, asked: Sequence[str]) -> None:
+    """Fail where every stage that was asked for was skipped: scripts read the exit code.
+
+    Raises:
+        RunError: with why.
+
+    """
+    from energyscope.reasons import words
+
+    states = {name: run.document["stages"].get(name) or {} for name in asked if name != "report"}
+    if states and all(state.get("state") == "skipped" for state in states.values()):
+        why = "; ".join(f"{name}: {words(str(state.get('reason') or ''))}" for name, state in states.items())
+        raise RunError(f"nothing was done ({why})")
 
 
 def _show(run: Run, console: Console, *, quiet: bool, as_json: bool) -> None:

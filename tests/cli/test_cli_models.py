@@ -84,3 +84,11 @@ def test_a_run_without_an_adapter_says_so(tmp_path, command, mistral):
     document = json.loads((tmp_path / "runs" / "auto" / "run.json").read_text())
     assert document["model"]["adapter"] == "auto"
     assert [note for note in document["warnings"] if note.startswith("found-by-structure")]
+
+
+def test_in_a_pipe_lists_are_tab_separated(tmp_path, command):
+    """GIVEN a pipe THEN models and adapters are lines of cells, which other programs read."""
+    lines = command("models", cwd=tmp_path).stdout.splitlines()
+    assert lines[0] == "name\tweights"
+    assert "tiny-gpt2\tin this package" in lines
+    assert any(line.startswith("gpt2\tgpt2\t") for line in lines)

@@ -21,3 +21,13 @@ def test_a_run_that_ends_early_says_how_to_go_on(error, tmp_path, monkeypatch):
     with pytest.raises(type(error)) as raised:
         command._run(RunSettings("tiny-gpt2"), None, quiet=True, as_json=False)
     assert raised.value.__notes__ == [f"`energyscope run --resume '{tmp_path}/my run'` goes on"]
+
+
+def test_a_run_in_which_every_stage_was_skipped_fails(tmp_path, command):
+    """GIVEN a stage that has nothing to work on THEN it exits with 1 and says why, and is kept."""
+    done = command("run", "tiny-gpt2", "--stages", "correlate", "--name", "empty", "--quiet", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(
+        "energyscope: nothing was done (correlate: no energy was measured"
+    )
+    assert (tmp_path / "runs" / "empty" / "run.json").is_file()
