@@ -19,7 +19,7 @@ STARTING_S = 180.0
 def serving(model: Path, folder: Path, *options: str) -> Iterator[str]:
     """Serve a model's folder and yield the address; what the engine says goes to a file in ``folder``."""
     port, log = _free_port(), folder / "engine.txt"
-    start = [Path(sys.executable).with_name("transformers"), "serve", str(model), "--continuous-batching"]
+    start = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(model), "--continuous-batching"]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     with log.open("wb") as said:
         words = [*start, "--port", str(port), *options]

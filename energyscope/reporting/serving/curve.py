@@ -49,9 +49,10 @@ def curve_table(server: Server) -> Table:
         Column("requests_per_s", "Requests/s", ""),
         Column("tokens_per_s", "Tokens/s", "", rank=5),
         Column("ttft_p50", "First token", "s", "time to the first token, median", rank=1),
-        Column("ttft_p99", "99 %", "s", "time to the first token, 99th percentile", rank=6),
+        Column("ttft_p99", "First, 99 %", "s", "time to the first token, 99th percentile", rank=6),
         Column("tpot_p50", "Each token", "s", "time per token after the first, median", rank=1),
-        Column("tpot_p99", "99 % ", "s", "time per token, 99th percentile", rank=7),
+        Column("tpot_p99", "Each, 99 %", "s", "time per token, 99th percentile", rank=7),
+        Column("late_p99", "Sent late", "s", "after a request was due, 99th percentile", rank=8),
         Column("power_w", "Power", "W", rank=8),
         Column("kwh", "kWh/M tokens", "", "for a million new tokens", rank=9),
         Column("money", "Money/M tokens", "", "by --price", rank=9),
@@ -69,6 +70,6 @@ def _row(server: Server, row: dict[str, Any]) -> dict[str, Any]:
         "idle": row["idle_j"],
         "token": row["token_j"],
         "kind": "at rates" if row["users"] is None else "users",
-        **{name: row[f"{name}_s"] for name in ("ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99")},
+        **{name: row[f"{name}_s"] for name in ("ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99", "late_p99")},
     }
     return {**row, **shown, **budget}

@@ -43,7 +43,7 @@ def phase_columns() -> list[Column]:
         Column("users", "Users", "count"),
         Column("prompt_tokens", "Prompt", "count", "tokens of a prompt"),
         Column("context", "Context", "count", "tokens that a new one looks back at, on average", rank=1),
-        Column("together", "Written together", "", "answers that get a token in a step, on average", rank=1),
+        Column("together", "Answers a step", "", "that get a token in one decode step, on average", rank=1),
         Column("token", "Per token", "J", "beyond the idle engine's power"),
         Column("tokens", "Tokens measured", "count", rank=2),
         Column("quality", "Grade", "grade", "none is better than the error of loads that were left out"),

@@ -94,10 +94,10 @@ SERVER: Page[Server] = Page("serving")
 
 
 def asked_by(row: Entry) -> str:
-    """Return who asked: ``8 users``, or ``2 per second``."""
+    """Return who asked: ``8 users``, or ``2 per second``, which is what was asked for and not what chance drew."""
     if row["users"] is not None:
         return fmt.count(int(row["users"]), "user")
-    return f"{fmt.number(row['rate_per_s'])} per second"
+    return str(row["load"]).removeprefix("requests at ")
 
 
 def _interval(entry: Entry) -> Interval | None:
