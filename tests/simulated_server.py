@@ -33,21 +33,21 @@ class SimulatedServer:
     pieces: list[tuple[float, float, float]] = field(default_factory=list)  # begin (s), end (s), J
 
     def serve(self, load: Load, tokens_per_word: float = 1.0) -> Served:
-        """Let users send the shapes of a load in turn, as its docstring says."""
+        """Send the shapes of a load, as its docstring says."""
         begin_s = self.now_s
         rng = np.random.default_rng(len(load.name) + load.seed)
-        if load.users is None:
+        if load.users is None and load.arrivals_s is None:
             self._go_on(begin_s + load.seconds, active=False)
             return Served(load, begin_s, self.now_s, [])
         shapes = itertools.cycle(load.shapes)
-        due = sorted(begin_s + rng.uniform(0, load.ramp_s, load.users))
+        due = sorted(begin_s + np.array(load.arrivals_s or rng.uniform(0, load.ramp_s, load.users))).copy()
         waiting: list[dict] = []
         running: list[dict] = []
         done: list[dict] = []
         while due or waiting or running:
             while due and due[0] <= self.now_s:
                 sent_s = due.pop(0)
-                if sent_s < begin_s + load.seconds:
+                if sent_s <= begin_s + load.seconds:
                     shape = next(shapes)
                     prompt = round(shape.words * tokens_per_word)
                     waiting.append({"sent": sent_s, "prompt": prompt, "most": shape.max_tokens, "chunks": []})
@@ -60,7 +60,8 @@ class SimulatedServer:
             for answer in [answer for answer in running if len(answer["chunks"]) >= answer["most"]]:
                 running.remove(answer)
                 done.append({**answer, "end": self.now_s})
-                due.append(self.now_s)
+                if load.users is not None:
+                    due.append(self.now_s)
             due.sort()
         answers = [self._answer(load, number, answer) for number, answer in enumerate(done)]
         return Served(load, begin_s, self.now_s, answers)

@@ -19,11 +19,11 @@ from statistics import median
 
 from energyscope.errors import UsageError
 from energyscope.serving.curve import REQUEST, good_answers, requests_per_s
-from energyscope.serving.energy import HELD_OUT
+from energyscope.serving.energy import HELD_OUT, WARM_UP
 from energyscope.serving.requests import Load, Served, Shape
 from energyscope.settings.serving import ServingSettings, rates_of, tokens_of
 
-PROMPT, ANSWER, PAUSE, WARM_UP = "prompt", "answer", "pause", "warm-up"
+PROMPT, ANSWER, PAUSE = "prompt", "answer", "pause"
 PROMPT_LENGTHS = (64, 256, 1024)  # tokens, as far as the context reaches
 PROMPT_USERS = (1, 4)
 SHORT_PROMPT = 16  # tokens

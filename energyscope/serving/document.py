@@ -15,8 +15,8 @@ from energyscope.metering.ticks import Ticks
 from energyscope.reasons import Reason, join, reason
 from energyscope.serving.amounts import CAUSES, Amounts, amounts_of
 from energyscope.serving.curve import LoadRow, good_answers, knee, load_row, per_million_tokens
-from energyscope.serving.design import ANSWER, PAUSE, PROMPT, WARM_UP
-from energyscope.serving.energy import ServingFit, fit_serving
+from energyscope.serving.design import ANSWER, PAUSE, PROMPT
+from energyscope.serving.energy import WARM_UP, ServingFit, fit_serving
 from energyscope.serving.requests import Answer, Load, Served
 
 VERSION = 1
@@ -77,8 +77,7 @@ def serving_document(
     """
     loads = [part.served for part in measured]
     ticks = _joined(measured)
-    counting = [load for load in loads if load.load.kind != WARM_UP]
-    fit = fit_serving(ticks, counting) if counting and not modelled else None
+    fit = fit_serving(ticks, loads) if loads and not modelled else None
     idle = None if fit is None else fit.costs()["time"]
     asking = [part for part in measured if part.served.load.kind not in {PAUSE, WARM_UP}]
     rows = [
@@ -94,7 +93,7 @@ def serving_document(
         "schema": VERSION,
         "idle_w": _limits(idle),
         "costs": [] if fit is None else _costs(fit),
-        "phases": [] if fit is None else _phases(fit, counting),
+        "phases": [] if fit is None else _phases(fit, loads),
         "left_out_error": None if fit is None else fit.left_out,
         "held_out": [] if fit is None else [{**asdict(part), "error": part.error} for part in fit.held_out],
         "knee": None if best is None else best.load,

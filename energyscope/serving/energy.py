@@ -31,7 +31,7 @@ LEAST_S = 0.4  # of an interval: where requests lie within it is then known well
 ALWAYS = (("time", "prompt", "tokens"), ("time", "prompt", "steps"))
 SOMETIMES = ("active", "requests", "steps", "tokens", "context")
 MOST = tuple(cause for cause in CAUSES if cause != "active")
-HELD_OUT = "mixture"  # kind of the loads that nothing is fitted to
+HELD_OUT, WARM_UP = "mixture", "warm-up"  # kinds of the loads that nothing is fitted to
 BETTER = 0.02  # share by which a further cause must make the error of left-out loads less
 BETTER_ACTIVE = 0.5  # likewise for active seconds, which others nearly add up to
 
@@ -93,7 +93,7 @@ class _Trace:
 def fit_serving(ticks: Sequence[Ticks], loads: Sequence[Served]) -> ServingFit | None:
     """Fit what each cause costs to the ticks of each meter; None where no set of causes can be told apart."""
     amounts = amounts_of(loads)
-    fitted = [load for load in loads if load.load.kind != HELD_OUT and _is_whole(load)]
+    fitted = [load for load in loads if load.load.kind not in {HELD_OUT, WARM_UP} and _is_whole(load)]
     if not fitted:
         return None
     traces = [_trace(ticks_of_meter, fitted) for ticks_of_meter in ticks]

@@ -35,6 +35,14 @@ def test_the_answer_says_what_a_request_takes(served):
     assert answer.sentence.replace("\u202f", " ") in serving_page(Server(served)).replace("\xa0", " ")
 
 
+def test_rates_stand_behind_users(tmp_path):
+    """GIVEN rates THEN their points follow those of users, by what was asked for, with their energy."""
+    served = build_served(tmp_path / "run", users=(1, 2), rates=("2", "8"))
+    rows = table_of(Server(served), "curve").rows
+    assert [row["asked"] for row in rows] == ["1 user", "2 users", "2 per second", "8 per second"]
+    assert rows[2]["request"].value > rows[3]["request"].value > 0
+
+
 def test_money_and_carbon_follow_from_the_energy(served):
     """GIVEN prices THEN a million tokens cost what their kWh do."""
     row = table_of(Server(served), "curve").rows[0]

@@ -23,11 +23,11 @@ def measured(server: SimulatedServer, **options: Any) -> list[Measured]:
     return served_builder.measured(server, ServingSettings.of(served_builder.URL, **options))
 
 
-@pytest.mark.parametrize("late_s", [0.0, 0.08])
-def test_costs_are_found(late_s: float) -> None:
+@pytest.mark.parametrize(("late_s", "rates"), [(0.0, ()), (0.08, ()), (0.0, ("2", "8"))])
+def test_costs_are_found(late_s: float, rates: tuple[str, ...]) -> None:
     """GIVEN a counter that may be late THEN each cost is within 5 % of the true one (with its active time)."""
     server = SimulatedServer(late_s=late_s)
-    document, _ = serving_document(measured(server))
+    document, _ = serving_document(measured(server, rates=rates))
     costs = {cost["cause"]: cost["value"] for cost in document["costs"]}
     true = {
         "time": server.time,
