@@ -23,6 +23,15 @@ STAGE = "serving"
 LISTS = ("costs", "phases", "held_out", "notes")
 COLUMNS = tuple(field.name for field in fields(LoadRow))
 COUNTS = tuple(name for name in COLUMNS if name not in {"load", "kind", "quality", "reasons"})
+ENTRIES = {  # of serving.json's lists, with the keys of numbers and of texts in each
+    "costs": (("value", "low", "high"), ("cause", "unit", "quality")),
+    "phases": (
+        ("value", "low", "high", "prompt_tokens", "users", "tokens", "context", "together"),
+        ("phase", "load", "quality"),
+    ),
+    "held_out": (("measured_j", "predicted_j", "error"), ("load",)),
+}
+SECTIONS = ("serving", "settings", "sensor", "device", "model", "stages")  # of run.json
 LARGEST = 1e15  # no number of a run is larger
 
 
@@ -95,29 +104,29 @@ def _check(path: Path, document: Mapping[str, Any], serving: Mapping[str, Any], 
         RunError: one does.
 
     """
-    numbers = {
-        "costs": ("value", "low", "high"),
-        "phases": ("value", "low", "high", "prompt_tokens", "users", "tokens", "context", "together"),
-        "held_out": ("measured_j", "predicted_j", "error"),
-    }
-    texts = {"costs": ("cause", "unit", "quality"), "phases": ("phase", "load", "quality"), "held_out": ("load",)}
-    entries = [(entry, name) for name in numbers for entry in serving[name]]
-    wrong = not all(
-        isinstance(entry, dict)
-        and all(_is_number(entry.get(key)) for key in numbers[name])
-        and all(isinstance(entry.get(key), str) for key in texts[name])
-        for entry, name in entries
-    )
-    idle, budget = serving.get("idle_w"), serving.get("million_tokens")
-    wrong |= not isinstance(idle, dict) or not all(map(_is_number, idle.values()))
-    wrong |= not isinstance(budget, dict) or not all(isinstance(item, dict) for item in budget.values())
-    wrong |= not isinstance(serving.get("knee"), str | None)
-    wrong |= any(loads[column].dtype.kind not in "iufO" for column in COUNTS)
-    wrong |= any(not _is_number(value) for column in COUNTS for value in loads[column] if value == value)  # noqa: PLR0124
-    sections = ("serving", "settings", "sensor", "device", "model", "stages")
-    wrong |= not all(isinstance(document.get(name, {}), dict | None) for name in sections)
-    if wrong:
+    sections = all(isinstance(document.get(name, {}), dict | None) for name in SECTIONS)
+    cells = (value for name in COUNTS for value in loads[name] if value == value)  # noqa: PLR0124 - NaN is unknown
+    if not (sections and _is_written(serving) and all(map(_is_number, cells))):
         raise RunError(f"{path} holds values of another kind than was written: restore it, or measure again")
+
+
+def _is_written(serving: Mapping[str, Any]) -> bool:
+    """Tell whether the values of serving.json are of the kinds that are written."""
+    entries = ((entry, *kinds) for name, kinds in ENTRIES.items() for entry in serving[name])
+    idle, budget = serving.get("idle_w"), serving.get("million_tokens")
+    return (
+        all(
+            isinstance(entry, dict)
+            and all(_is_number(entry.get(key)) for key in numbers)
+            and all(isinstance(entry.get(key), str) for key in texts)
+            for entry, numbers, texts in entries
+        )
+        and isinstance(idle, dict)
+        and all(map(_is_number, idle.values()))
+        and isinstance(budget, dict)
+        and all(isinstance(item, dict) and all(map(_is_number, item.values())) for item in budget.values())
+        and isinstance(serving.get("knee"), str | None)
+    )
 
 
 def _is_number(value: object) -> bool:

@@ -94,6 +94,25 @@ def test_damaged_files_are_one_line(tmp_path, name, content, says):
         load_serving(path)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("idle_w", "x"),
+        ("costs", [3]),
+        ("phases", [{"phase": "prompt"}]),
+        ("million_tokens", {"a": 1}),
+        ("knee", 4),
+    ],
+)
+def test_values_of_another_kind_are_one_line(tmp_path, key, value):
+    """GIVEN a value of serving.json that nobody wrote so THEN the run is refused in one line."""
+    path = build_served(tmp_path / "run", users=(1, 2), seconds=2).path
+    document = json.loads((path / "serving.json").read_text(encoding="utf-8"))
+    (path / "serving.json").write_text(json.dumps({**document, key: value}), encoding="utf-8")
+    with pytest.raises(RunError, match="another kind"):
+        load_serving(path)
+
+
 def test_the_document_has_all_numbers(served):
     """GIVEN --json THEN loads, costs and phases are in it, as JSON can hold them."""
     document = json.loads(json.dumps(Server(served).document))
