@@ -22,8 +22,8 @@ WORDS: dict[str, str] = {
     "what a chat template adds",
     "prompt-tokens-unknown": "the server states no usage: tokens of prompts are not known: name its --tokenizer",
     "engine-unseen": "no process on this machine answers there: which GPUs are the engine's is not known",
-    "engine-hidden": "NVML's list of processes does not show the engine, which may run in a container: other "
-    "processes cannot be told from it",
+    "engine-hidden": "NVML's list of processes does not show the engine, which may run in a container: whether "
+    "others use its GPUs is not known",
     "prompts-cached": "{share:percent} of the prompts' tokens came from the server's cache, "
     "and count as not computed",
 }

@@ -77,13 +77,6 @@ class LoadRow:
     quality: str = INVALID
     reasons: str = ""
 
-    @property
-    def request(self) -> Interval | None:
-        """The energy of a request (J), with its interval."""
-        return (
-            None if self.request_j is None else Interval(self.request_j, self.request_low_j, self.request_high_j)
-        )
-
 
 def load_row(load: Served, ticks: Sequence[Ticks], idle_w: float | None, guards: Sequence[Reason] = ()) -> LoadRow:
     """Return the figures of a load that sent requests. ``idle_w`` is the power of the loaded, idle engine (W)."""

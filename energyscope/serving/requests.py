@@ -81,11 +81,6 @@ class Answer:
     finish: str | None = None
     error: str | None = None
 
-    @property
-    def first_s(self) -> float | None:
-        """When the first text came."""
-        return self.chunks_s[0] if self.chunks_s else None
-
     def document(self) -> dict[str, Any]:
         """Return the answer as plain data."""
         return asdict(self)
@@ -100,7 +95,7 @@ class Answer:
 class Served:
     """A load that was sent: between which times (s, monotonic clock), and what became of its requests.
 
-    ``unsent`` requests were due and could not be sent before the load was broken off.
+    ``unsent`` requests were due after the load's seconds.
     """
 
     load: Load

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from energyscope.errors import UsageError
-from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
+from energyscope.metering.choice import DEFAULT_WATTS, METERS
 from energyscope.settings.fields import PANELS, check_each, read_options, setting, settings_of
 
 MOST_USED, WHAT, HOW, _, DATA, OUTPUT = PANELS
@@ -59,8 +59,6 @@ class ServingSettings:
     carbon: float | None = setting(None, "Grams of CO2e per kWh.", OUTPUT, above=0, unit="g")
     name: str | None = setting(None, "Name of the run directory.", OUTPUT, unset="model and time")
     root: Path = setting(Path("runs"), "Where run directories are.", OUTPUT)
-
-    sample_interval_s = DEFAULT_INTERVAL_S  # of nvidia-smi
 
     @classmethod
     def of(cls, url: str, **options: Any) -> Self:
