@@ -128,7 +128,7 @@ def _run(settings: RunSettings, lacking: list[str] | None, *, quiet: bool, as_js
             error.add_note(f"`energyscope run --resume {shlex.quote(str(paths[0]))}` goes on")
         raise
     _show(run, console, quiet=quiet, as_json=as_json)
-    _check_done(run, settings.stages if lacking is None else lacking)
+    _check_done(run, settings.stages)  # of a resumed run too: it ends as the whole run would
 
 
 def _check_done(run: Run, asked: Sequence[str]) -> None:
