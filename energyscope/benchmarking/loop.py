@@ -18,6 +18,7 @@ import torch
 
 from energyscope.metering.ticks import Array, Calls
 from energyscope.replay.calls import Call, no_garbage_collection
+from energyscope.replay.marks import Clock
 
 STABLE_WITHIN = 0.02
 CHUNK_S = 0.05  # latencies are compared as medians of chunks, at least about this long
@@ -96,23 +97,32 @@ def timed(
     batch_size: int,
     least_s: float = 0.0,
     most_s: float | None = None,
+    clock: Clock | None = None,
 ) -> Timing:
     """Time ``iterations`` passes, each with the device synchronised after it.
 
     The calls take turns. Beyond ``iterations`` the loop goes on until ``least_s`` (s) have passed, and it ends
-    earlier once ``most_s`` have (None: it does not).
+    earlier once ``most_s`` have (None: it does not). ``clock`` times the passes (see
+    `energyscope.replay.marks.clock_for`).
     """
     with no_garbage_collection():
         synchronize(device)
-        times = list(_times(calls, device, iterations, least_s, most_s))
-    marks = np.array(times)
+        now = clock or time.monotonic
+        origin_s = time.monotonic() - now()
+        times = list(_times(calls, device, iterations, least_s, most_s, now))
+    marks = origin_s + np.array(times)
     return Timing(np.diff(marks), Calls(marks, np.arange(len(marks), dtype=float)), batch_size)
 
 
 def _times(
-    calls: Sequence[Call], device: torch.device, iterations: int, least_s: float, most_s: float | None
+    calls: Sequence[Call],
+    device: torch.device,
+    iterations: int,
+    least_s: float,
+    most_s: float | None,
+    clock: Clock,
 ) -> Iterator[float]:
-    begin = now = time.monotonic()
+    begin = now = clock()
     yield begin
     for number, call in enumerate(itertools.cycle(calls)):
         elapsed = now - begin
@@ -121,7 +131,7 @@ def _times(
             return
         call()
         synchronize(device)
-        now = time.monotonic()
+        now = clock()
         yield now
 
 

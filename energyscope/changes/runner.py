@@ -23,6 +23,7 @@ from energyscope.replay.calls import Call, no_garbage_collection
 from energyscope.replay.capture import forward_inputs
 from energyscope.replay.graph_inputs import without_full_mask
 from energyscope.replay.graphs import GraphRound
+from energyscope.replay.marks import Clock
 from energyscope.replay.replayer import Execution as ReplayExecution
 from energyscope.replay.replayer import Replayer
 from energyscope.workloads import Workload
@@ -47,10 +48,11 @@ class Prepared:
 
 
 class AlternativeRunner:
-    """Prepares and runs alternatives on one model, and leaves it as it was."""
+    """Prepares and runs alternatives on one model, and leaves it as it was; ``clock`` times them on the host."""
 
-    def __init__(self, loaded: LoadedModel, data: StepData) -> None:
+    def __init__(self, loaded: LoadedModel, data: StepData, *, clock: Clock | None = None) -> None:
         self.loaded = loaded
+        self._clock = clock
         self._inputs = Inputs(loaded, data)
         self._compiled: dict[str, Compiled] = {}
         self._lookup = lookup.PromptLookup(loaded, data.evaluation)
@@ -115,7 +117,7 @@ class AlternativeRunner:
         """
         workload = self._inputs.get(alternative)
         execution: ReplayExecution = "cuda-graph" if alternative.execution == "cuda-graph" else "eager"
-        replayer = Replayer(self.loaded.device, execution)
+        replayer = Replayer(self.loaded.device, execution, clock=self._clock)
         guard = no_recompiling() if alternative.execution == "torch-compile" else nullcontext()
         with switched_attention(self.loaded.model, alternative.attention), guard:
             return replayer.run([self._call(alternative, workload)], seconds)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     import torch
 
 _CGROUP = Path("/sys/fs/cgroup")
+_SMALL_PARAMETERS = 10_000_000  # below, threads wait for each other longer than they work
 
 
 def pick_device(name: str) -> torch.device:
@@ -35,6 +38,21 @@ def pick_device(name: str) -> torch.device:
     if number >= torch.cuda.device_count():
         raise DeviceError(f"there is no {name}: this machine has {gpu_names()}")
     return torch.device("cuda", number)
+
+
+@contextmanager
+def fitting_threads(model: torch.nn.Module, device: torch.device) -> Iterator[None]:
+    """Run a small model on one thread of the CPU, unless the environment says how many (``OMP_NUM_THREADS``)."""
+    import torch
+
+    before = torch.get_num_threads()
+    small = sum(parameter.numel() for parameter in model.parameters()) < _SMALL_PARAMETERS
+    if device.type == "cpu" and small and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def gpu_names() -> str:

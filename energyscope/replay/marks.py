@@ -1,12 +1,17 @@
-"""Time stamps of completed work, on the host's monotonic clock."""
+"""Time stamps of completed work, on the host's monotonic clock, or in processor time laid on it."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
+
+from energyscope.metering.group import MeterGroup
+
+Clock = Callable[[], float]
 
 IN_FLIGHT = 3  # chunks queued ahead of the GPU, so that it never waits for the host
 
@@ -25,16 +30,29 @@ class Marks(Protocol):
         ...
 
 
+def clock_for(meter: MeterGroup, device: torch.device) -> Clock | None:
+    """Return the clock (s) by which calls on a device are timed under a meter; None for the monotonic one.
+
+    Where joules are time x watts and the model runs on this thread alone, it is the thread's processor time: what
+    others do on a busy machine is not the model's. A sensor's ticks, and work on several threads, have the
+    monotonic clock.
+    """
+    alone = meter.modelled and device.type == "cpu" and torch.get_num_threads() == 1
+    return time.thread_time if alone else None
+
+
 class HostMarks:
-    """Time stamps of work that is done when the call returns."""
+    """Time stamps of work that is done when the call returns, by a clock set to the monotonic one's time."""
 
     waited_s: float | None = None
 
-    def __init__(self) -> None:
-        self.times = [time.monotonic()]
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or time.monotonic
+        self._origin_s = time.monotonic() - self._clock()
+        self.times = [self._origin_s + self._clock()]
 
     def mark(self) -> None:
-        self.times.append(time.monotonic())
+        self.times.append(self._origin_s + self._clock())
 
     def finish(self) -> list[float]:
         return self.times

@@ -24,7 +24,7 @@ from energyscope.metering.ticks import Calls
 from energyscope.replay.calls import Call, no_garbage_collection
 from energyscope.replay.canary import Canary
 from energyscope.replay.graphs import GraphRound
-from energyscope.replay.marks import CudaMarks, HostMarks, Marks
+from energyscope.replay.marks import Clock, CudaMarks, HostMarks, Marks
 
 Execution = Literal["eager", "cuda-graph"]
 EXECUTIONS: tuple[Execution, ...] = ("eager", "cuda-graph")
@@ -48,14 +48,22 @@ class Replayer:
     """Replays rounds of calls on one device.
 
     ``eager`` launches every call from Python, as most people run a model; ``cuda-graph`` launches the round as
-    one graph, so that only the device's own time and energy are left.
+    one graph, so that only the device's own time and energy are left. ``clock`` times calls on the host
+    (`energyscope.replay.marks.clock_for`).
     """
 
-    def __init__(self, device: torch.device, execution: Execution = "eager") -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        execution: Execution = "eager",
+        *,
+        clock: Clock | None = None,
+    ) -> None:
         if execution == "cuda-graph" and device.type != "cuda":
             raise UsageError("--execution cuda-graph needs an NVIDIA GPU, and the model runs on the CPU")
         self.device = device
         self.execution = execution
+        self.clock = clock
         self._canary = Canary(device) if execution == "cuda-graph" else None
 
     @torch.no_grad()
@@ -153,7 +161,7 @@ class Replayer:
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _marks(self) -> Marks:
-        return CudaMarks(self.device) if self.device.type == "cuda" else HostMarks()
+        return CudaMarks(self.device) if self.device.type == "cuda" else HostMarks(self.clock)
 
 
 def resting(round_: Sequence[Call], seconds: float) -> list[Call]:

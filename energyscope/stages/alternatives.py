@@ -25,6 +25,7 @@ from energyscope.metering.group import MeterGroup, sum_windows
 from energyscope.metering.waiting import HOST, SETTLE_S, Clock, measure_idle, read_windows
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
+from energyscope.replay.marks import clock_for
 from energyscope.replay.replayer import Replayer
 from energyscope.runs.schema import ALTERNATIVES_JSON
 from energyscope.runs.store import RunStore, read_journal
@@ -180,7 +181,8 @@ def alternatives(  # noqa: PLR0913  the run's own setting is four of them
     bounds = limits(loaded, evaluation)
     every, left_out = choose(own, bounds, settings.batch_sizes, settings.context_lengths)
     chosen = [alternative for alternative in every if settings.concerns(alternative)]
-    runner = AlternativeRunner(loaded, StepData(prompt, evaluation, settings.seed, settings.new_tokens))
+    data = StepData(prompt, evaluation, settings.seed, settings.new_tokens)
+    runner = AlternativeRunner(loaded, data, clock=clock_for(meter, loaded.device))
 
     def keep(entry: Mapping[str, Any]) -> None:
         journal({"stage": STAGE, **entry})

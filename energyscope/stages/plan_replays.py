@@ -20,6 +20,7 @@ from energyscope.planning.replaying import MODEL, PlanSetup, applied_target, mid
 from energyscope.planning.workloads import PlanWorkload
 from energyscope.progress import Progress
 from energyscope.reasons import Reason, reason
+from energyscope.replay.marks import clock_for
 from energyscope.replay.replayer import Replayer
 from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.targets import Target
@@ -177,7 +178,7 @@ class PlanReplays:
         settings, execution = self.settings, self.settings.executions[0]
         instruments = Instruments(
             setup,
-            Replayer(self.loaded.device, execution),
+            Replayer(self.loaded.device, execution, clock=clock_for(self.meter, self.loaded.device)),
             self.meter,
             sampling_s=sampling_interval(self.meter, self.loaded.device, progress=self.progress),
             eager=execution == "eager",

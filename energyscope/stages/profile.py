@@ -28,6 +28,7 @@ from energyscope.replay.distributed import follow, leading
 from energyscope.replay.flops import Work, count_work
 from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask
 from energyscope.replay.graphs import NotCapturableError
+from energyscope.replay.marks import clock_for
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.replayer import Execution, Replayer
 from energyscope.replay.rotation import l2_bytes
@@ -81,7 +82,7 @@ def profile(  # noqa: PLR0913  what is measured, and where it goes
         DeviceError: the device ran out of memory.
 
     """
-    replayer = Replayer(loaded.device, settings.execution)
+    replayer = Replayer(loaded.device, settings.execution, clock=clock_for(meter, loaded.device))
     ready = _set_up(loaded, workload, settings)
     header = {
         "meter": meter.name,

@@ -21,6 +21,7 @@ import torch
 from energyscope.errors import DeviceError, EnergyscopeError, UsageError
 from energyscope.failures import explained, no_memory_left
 from energyscope.loading import LoadedModel
+from energyscope.loading.devices import fitting_threads
 from energyscope.loading.tensor_parallel import leave
 from energyscope.metering.claims import claimed
 from energyscope.metering.group import MeterGroup
@@ -248,7 +249,11 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
     )
     try:
         gpus = facts.measured_gpus(context.meters["profile"])
-        with write_lock(store.path), claimed(gpus, store.path.name) as others:
+        with (
+            write_lock(store.path),
+            claimed(gpus, store.path.name) as others,
+            fitting_threads(loaded.model, loaded.device),
+        ):
             _begin(context, lacking, command, loading)
             _warn(context, others)
             if on_open is not None:

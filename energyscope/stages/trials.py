@@ -17,6 +17,7 @@ from energyscope.loading.variants import Variant
 from energyscope.metering.group import LOOK_BACK_S, sum_windows
 from energyscope.metering.waiting import measure_idle, read_windows
 from energyscope.reasons import join, reason
+from energyscope.replay.marks import clock_for
 from energyscope.replay.replayer import Replayer
 from energyscope.runs.schema import BenchmarkRow
 from energyscope.stages.candidates import STAGE
@@ -105,6 +106,7 @@ class Trials:
             batch_size=cell.batch_size,
             least_s=meter.window_s * SPARE,
             most_s=limit,
+            clock=clock_for(meter, self.context.device),
         )
         return warmed, timing
 

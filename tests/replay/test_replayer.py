@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -230,3 +231,30 @@ def test_the_pace_of_a_block_is_that_of_one_call(monkeypatch):
     assert len(ran) == 11  # one to know how long they take
     assert Replayer(CPU).pace([call], 1e-6) == pytest.approx(0.002, rel=0.01)
     assert len(ran) == 11 + 1
+
+
+def test_a_clock_of_its_own_times_the_calls():
+    """GIVEN a clock on which a call takes 3 s WHEN calls run for some milliseconds THEN each took 3 s by it.
+
+    The first time is the monotonic clock's.
+    """
+    calls_seen = []
+    before = time.monotonic()
+    calls = Replayer(CPU, clock=lambda: 3.0 * len(calls_seen)).run([lambda: calls_seen.append(1)], 0.01)
+    assert before <= calls.time_s[0] <= time.monotonic()
+    assert np.diff(calls.time_s) == pytest.approx(3.0 * np.diff(calls.count))
+
+
+@pytest.mark.parametrize(
+    ("modelled", "threads", "device", "clock"),
+    [
+        (True, 1, CPU, time.thread_time),
+        (True, 2, CPU, None),
+        (False, 1, CPU, None),
+        (True, 1, torch.device("cuda"), None),
+    ],
+)
+def test_modelled_joules_of_one_thread_follow_its_processor_time(monkeypatch, modelled, threads, device, clock):
+    """Processor time is for time x watts on one thread of the host; a sensor's ticks have the monotonic clock."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    assert marks.clock_for(SimpleNamespace(modelled=modelled), device) is clock
