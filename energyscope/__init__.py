@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from energyscope.blocks import PowerLog, compute_energy, run_inference, warm_up
     from energyscope.comparison.compare import compare
+    from energyscope.exporting import export
     from energyscope.loading import load_model
     from energyscope.planning.applying import apply_plan
     from energyscope.planning.exporting import export_plan
@@ -26,6 +27,7 @@ _HOMES = {
     "apply_plan": "energyscope.planning.applying",
     "compare": "energyscope.comparison.compare",
     "compute_energy": "energyscope.blocks",
+    "export": "energyscope.exporting",
     "export_plan": "energyscope.planning.exporting",
     "load_evaluation": "energyscope.workloads",
     "load_model": "energyscope.loading",
@@ -44,6 +46,7 @@ __all__ = [
     "apply_plan",
     "compare",
     "compute_energy",
+    "export",
     "export_plan",
     "load_evaluation",
     "load_model",

@@ -21,6 +21,7 @@ COMMANDS = {  # each is `command`, or with others `app`, in the module of its na
     "serving": "Measure what requests cost on a running server.",
     "plan": "Choose a precision for each part inside a budget for the predictions, and verify it.",
     "figures": "Write a run's figures for a paper; with RUN2, a comparison too.",
+    "export": "Write a run in the format of another tool: Perfetto, speedscope, MLflow, a model card, Parquet.",
     "report": "Render the page of a run, a sweep or laws again.",
     "compare": "Print how runs differ from a baseline, and draw a page of that.",
     "laws": "Fit how energy grows with length, batch and model size.",

@@ -22,12 +22,12 @@ Generation = tuple[float, float, float]  # its begin, the end of its prefill, an
 
 def power_over_time(trace: Any, document: Mapping[str, Any]) -> Table:
     """Return mean power (W) between readings of the counter, around the marked generations, by phase."""
-    generations = list(_generations(document))
+    generations = list(marked_generations(document))
     if trace is None or trace.empty or not generations:
         return Table(_COLUMNS, [])
     low = min(begin for begin, _, _ in generations) - _MARGIN_S
     high = max(end for _, _, end in generations) + _MARGIN_S
-    readings = _readings(trace[trace["device"] == str(trace["device"].iloc[0])])
+    readings = counter_readings(trace[trace["device"] == str(trace["device"].iloc[0])])
     points = [(begin, end, watts) for begin, end, watts in readings if end > low and begin < high]
     step = -(-len(points) // _MOST_POINTS) or 1
     rows = []
@@ -43,7 +43,8 @@ def power_over_time(trace: Any, document: Mapping[str, Any]) -> Table:
     return Table(_COLUMNS, rows, "Power over time")
 
 
-def _generations(document: Mapping[str, Any]) -> Iterator[Generation]:
+def marked_generations(document: Mapping[str, Any]) -> Iterator[Generation]:
+    """Yield when each traced generation began, its prefill ended, and it ended."""
     for mark in document.get("marks") or []:
         begin, split, end = (finite(mark.get(key)) for key in ("begin_s", "prefill_end_s", "end_s"))
         if begin is not None and split is not None and end is not None:
@@ -57,7 +58,7 @@ def _phase_at(time: float, generations: list[Generation]) -> str:
     return "between"
 
 
-def _readings(rows: Any) -> Iterator[tuple[float, float, float]]:
+def counter_readings(rows: Any) -> Iterator[tuple[float, float, float]]:
     """Yield (begin, end, mean power) between readings that differ, of the counter where there is one."""
     before: tuple[float, float | None] | None = None
     for record in rows.sort_values("time_s").to_dict("records"):
