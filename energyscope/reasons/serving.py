@@ -21,6 +21,7 @@ WORDS: dict[str, str] = {
     "prompts-by-tokenizer": "the server states no usage: tokens of prompts are counted by the tokenizer, without "
     "what a chat template adds",
     "prompt-tokens-unknown": "the server states no usage: tokens of prompts are not known: name its --tokenizer",
+    "context-assumed": "the server does not state its context: {tokens:count token} were assumed",
     "engine-unseen": "no process on this machine answers there: which GPUs are the engine's is not known",
     "engine-hidden": "NVML's list of processes does not show the engine, which may run in a container: whether "
     "others use its GPUs is not known",

@@ -44,11 +44,15 @@ LONGEST_LINE = 1 << 20  # bytes of a trace
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server takes: tokens of prompt and answer together, and how many tokens a word of ours has."""
+    """What the server takes: tokens of prompt and answer together, and how many tokens a word of ours has.
+
+    The context is ``stated`` by the server, or was found by asking it; else it is assumed.
+    """
 
     context: int
     tokens_per_word: float
     overhead_tokens: float
+    stated: bool = True
 
     def words(self, tokens: int) -> int:
         """Return the words of a prompt of about so many tokens."""
@@ -204,9 +208,10 @@ def _requests(settings: ServingSettings, limits: Limits, drawn: random.Random) -
     spread = any(":" in text for text in (settings.prompt_tokens, settings.new_tokens))
     pairs = [(prompt(), new()) for _ in range(SHAPES if spread else 1)]
     if not spread and sum(pairs[0]) > limits.context:
+        assumed = "" if limits.stated else " (assumed, as it states none)"
         raise UsageError(
             f"a request of {pairs[0][0]} + {pairs[0][1]} tokens is longer than the server's context of "
-            f"{limits.context}: lower --prompt-tokens or --new-tokens"
+            f"{limits.context}{assumed}: lower --prompt-tokens or --new-tokens"
         )
     most = limits.context // 2
     if spread:

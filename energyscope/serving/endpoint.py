@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -21,6 +23,19 @@ UNKNOWN_FIELD = {400, 422}
 NOT_HERE = {400, 404, 405, 422, 501}  # the statuses of an API that a server or its model does not have
 PROBE_WORDS = 120
 PROBE_CONTEXT = 1024  # tokens, where the server does not say
+# Where engines state the longest prompt and answer together (tokens): of a model's entry in the list; elsewhere.
+STATED = ("max_model_len", "max_context_length", "context_length", "context_window", "meta.n_ctx")
+ELSEWHERE = (
+    ("/props", "default_generation_settings.n_ctx"),  # llama.cpp, of each of its slots
+    ("/info", "max_total_tokens"),  # text-generation-inference
+)
+TRAINED = "meta.n_ctx_train"  # llama.cpp: what the model was made for, which its slots may be shorter than
+TOO_LONG = (
+    2.5  # times the context that is needed: a prompt that finds out what a server takes which states nothing
+)
+SHORTEST_CONTEXT = 32  # tokens: a smaller number in an error is something else
+NEAR = 0.9  # of the tokens that were sent, beyond which a number in an error is theirs
+NUMBER = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d{1,9})(?!\w|[.,]\d)")
 KEYLESS = {401, 403}
 LISTED = 20  # models in a message
 
@@ -30,7 +45,7 @@ class Endpoint:
     """A model at a server's address, and how it is asked. Plain data that travels between processes.
 
     ``url`` has no `/v1`; ``api`` is "completions" or "chat"; ``context_tokens`` and ``owner`` (what the engine
-    calls itself) are None where the server does not say; ``fields`` are those of `FIELDS` that it accepts. Our
+    calls itself) are None where the server does not tell; ``fields`` are those of `FIELDS` that it accepts. Our
     prompts have ``overhead_tokens + tokens_per_word * words`` tokens, both None where the server gives no usage.
     """
 
@@ -63,9 +78,11 @@ class Endpoint:
 
 
 async def find_endpoint(
-    url: str, *, model: str | None = None, api: str = "auto", timeout_s: float = 60.0
+    url: str, *, model: str | None = None, api: str = "auto", timeout_s: float = 60.0, context_tokens: int = 2048
 ) -> Endpoint:
     """Return what can be asked at an address; ``timeout_s`` (s) is for each of some six requests of one token.
+
+    ``context_tokens`` are needed: a server that does not state its context gets one prompt that is longer.
 
     Raises:
         UsageError: no address, or a model that is not there, or one of several that must be named.
@@ -75,10 +92,14 @@ async def find_endpoint(
     base = base_of(url)
     async with open_session(timeout_s) as session:
         entry = _chosen(await _models(session, base, required=model is None), model, base)
-        endpoint = Endpoint(base, entry["id"], context_tokens=_context(entry), owner=_owner(entry))
+        stated = await _context(session, base, entry)
+        endpoint = Endpoint(base, entry["id"], context_tokens=stated, owner=_owner(entry))
         endpoint = await _with_api(session, endpoint, api)
         endpoint = await _with_fields(session, endpoint)
-        return await _calibrated(session, endpoint)
+        endpoint = await _calibrated(session, endpoint)
+        if stated is not None:
+            return endpoint
+        return replace(endpoint, context_tokens=await _found_context(session, endpoint, context_tokens))
 
 
 async def _models(session: aiohttp.ClientSession, base: str, *, required: bool) -> list[dict[str, Any]] | None:
@@ -127,12 +148,58 @@ def _chosen(entries: list[dict[str, Any]] | None, model: str | None, base: str) 
     return by_name[model]
 
 
-def _context(entry: Mapping[str, Any]) -> int | None:
-    """Return the longest prompt and answer together (tokens), as vLLM and SGLang or llama.cpp say it."""
-    meta = entry.get("meta")
-    trained = meta.get("n_ctx_train") if isinstance(meta, dict) else None
-    limit = entry.get("max_model_len") or trained
-    return limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None
+async def _context(session: aiohttp.ClientSession, base: str, entry: Mapping[str, Any]) -> int | None:
+    """Return the longest prompt and answer together (tokens) as the server states it; None where it does not."""
+    for field in STATED:
+        if limit := _tokens_at(entry, field):
+            return limit
+    for path, field in ELSEWHERE:
+        if limit := _tokens_at(await _document(session, base + path), field):
+            return limit
+    return _tokens_at(entry, TRAINED)
+
+
+def _tokens_at(document: Any, field: str) -> int | None:
+    """Return the number at a field of a document, such as ``meta.n_ctx``; None where there is none above 0."""
+    for key in field.split("."):
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document if type(document) is int and document > 0 else None
+
+
+async def _document(session: aiohttp.ClientSession, url: str) -> Any:
+    """Return the JSON at an address; None where there is none."""
+    import aiohttp
+
+    try:
+        headers = {"Connection": "close"}
+        async with session.get(url, allow_redirects=False, headers=headers) as response:
+            return json.loads(await read_body(response)) if response.status == 200 else None
+    except (aiohttp.ClientError, OSError, ValueError, RecursionError):
+        return None
+
+
+async def _found_context(session: aiohttp.ClientSession, endpoint: Endpoint, needed: int) -> int | None:
+    """Return what a prompt that may be too long tells of the context: the limit in its error, else its own length.
+
+    None where it is refused without a limit. A server that cuts prompts short states the length of what is left.
+    """
+    sent = round(TOO_LONG * needed)
+    words = max(round(sent / (endpoint.tokens_per_word or 1.0)), 1)
+    try:  # a fresh text, of which a cache holds nothing
+        taken = (await _probe(session, endpoint, words, secrets.randbits(32))).tokens("prompt_tokens")
+    except ServerError as error:
+        return limit_in(error.words.replace(endpoint.model, ""), sent)
+    return sent if taken is None else taken if taken >= SHORTEST_CONTEXT else None
+
+
+def limit_in(message: str, sent: int) -> int | None:
+    """Return the limit that an error names for a prompt of ``sent`` tokens; None where it names none or several.
+
+    The number of tokens sent, and what was asked for on top, are no limits.
+    """
+    numbers = {int(number.replace(",", "")) for number in NUMBER.findall(message)}
+    limits = [number for number in numbers if SHORTEST_CONTEXT <= number <= NEAR * sent]
+    return limits[0] if len(limits) == 1 else None
 
 
 def _owner(entry: Mapping[str, Any]) -> str | None:
@@ -140,9 +207,11 @@ def _owner(entry: Mapping[str, Any]) -> str | None:
     return shown(owner) if isinstance(owner, str) and owner else None
 
 
-async def _probe(session: aiohttp.ClientSession, endpoint: Endpoint, words: int = 4) -> Stream:
+async def _probe(
+    session: aiohttp.ClientSession, endpoint: Endpoint, words: int = 4, number: int | None = None
+) -> Stream:
     stream = Stream()
-    text = prompt(words, 0, 0, "probe", words)
+    text = prompt(words, 0, 0, "probe", words if number is None else number)
     await ask(session, endpoint.address, endpoint.body(text, 1), stream)
     return stream
 

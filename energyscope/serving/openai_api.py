@@ -28,11 +28,15 @@ EXAMPLE = "give one such as http://localhost:8000"
 
 
 class ServerError(RunError):
-    """A server could not be reached or refused a request; ``status`` is HTTP's, None where there was none."""
+    """A server could not be reached or refused a request.
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    ``status`` is HTTP's, None where there was none; ``words`` are the server's own.
+    """
+
+    def __init__(self, message: str, status: int | None = None, words: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.words = words
 
 
 def base_of(url: str) -> str:
@@ -129,7 +133,7 @@ async def refusal(response: aiohttp.ClientResponse) -> ServerError:
         return ServerError(f"{url} refuses access ({status}): {advice}", status)
     if status == 429:
         return ServerError(f"{url} takes no more requests now (429): {message}", status)
-    return ServerError(f"{url} answered {status}{ADVICE.get(status, '')}: {message}", status)
+    return ServerError(f"{url} answered {status}{ADVICE.get(status, '')}: {message}", status, message)
 
 
 def failure(error: Exception, url: str, timeout_s: float | None) -> ServerError:

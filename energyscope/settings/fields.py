@@ -48,6 +48,7 @@ class Setting:
     lower: bool = False  # words in any case
     unset: str = ""  # what is taken where the default is none
     between: str = ","  # the words of a list: a regular expression that fits a comma
+    number: bool = False  # text that Python and TOML may give as a number
 
     @property
     def option(self) -> str:
@@ -165,6 +166,8 @@ def read_options(
 def _read_option(setting: Setting, name: str, given: Any) -> Any:
     if setting.several:
         return setting.read(given) if isinstance(given, str) else tuple(given)
+    if setting.number and type(given) is int:
+        given = str(given)
     if isinstance(given, str) and setting.kind in {int, float, Path}:
         try:
             given = setting.kind(given)

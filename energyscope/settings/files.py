@@ -56,10 +56,13 @@ def _are_words(value: object) -> bool:
 def _value(path: Path, key: str, value: object, setting: Setting) -> Any:
     if setting.several:
         values = value if isinstance(value, list) else [value]
-        if all(isinstance(item, int | str) and not isinstance(item, bool) for item in values):
+        kinds = (int, str, float) if setting.number else (int, str)
+        if all(type(item) in kinds for item in values):
             return setting.read(",".join(map(str, values)))
         sample = "1, 4" if setting.kind is int else '"bf16", "nf4"'
         raise UsageError(f"{path}: {key} = {value!r}: give one or a list, such as {key} = [{sample}]")
+    if setting.number and type(value) is int:
+        return str(value)
     types, expected = _EXPECTED.get(setting.kind, ((str,), "text in quotes"))
     if type(value) not in types:
         raise UsageError(f"{path}: {key} = {value!r}: give {expected}")

@@ -15,7 +15,6 @@ from energyscope.settings.fields import PANELS, check_each, read_options, settin
 
 MOST_USED, WHAT, HOW, _, DATA, OUTPUT = PANELS
 SPREAD = "lognormal"
-LENGTHS = ("prompt_tokens", "new_tokens")  # which Python code may give as numbers
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,10 @@ class ServingSettings:
     """What is asked of a server at ``url``; ``price`` is of a kWh, ``carbon`` g of CO2e per kWh."""
 
     url: str
-    prompt_tokens: str = setting("512", "Tokens of a request's prompt: N, or N:lognormal for a spread.", MOST_USED)
-    new_tokens: str = setting("128", "Tokens of its answer, in the same way.", MOST_USED)
+    prompt_tokens: str = setting(
+        "512", "Tokens of a request's prompt: N, or N:lognormal for a spread.", MOST_USED, number=True
+    )
+    new_tokens: str = setting("128", "Tokens of its answer, in the same way.", MOST_USED, number=True)
     users: tuple[int, ...] = setting(
         (),
         "Users who ask at the same time, each again once answered.",
@@ -33,7 +34,12 @@ class ServingSettings:
         unset="1, 2, 4, ... until throughput hardly grows",
     )
     rates: tuple[str, ...] = setting(
-        (), "Also requests per second at random times (Poisson).", MOST_USED, option="--rate", metavar="R[,R...]"
+        (),
+        "Also requests per second at random times (Poisson).",
+        MOST_USED,
+        option="--rate",
+        metavar="R[,R...]",
+        number=True,
     )
     trace: Path | None = setting(
         None, "JSONL file of requests: prompt, max_tokens, and time (s) where they have one.", DATA
@@ -63,8 +69,7 @@ class ServingSettings:
     @classmethod
     def of(cls, url: str, **options: Any) -> Self:
         """Return the settings of options, by the names of the command line or of the fields."""
-        given = {name: str(value) if name in LENGTHS else value for name, value in options.items()}
-        return cls(url, **read_options(settings_of(cls), given))
+        return cls(url, **read_options(settings_of(cls), options))
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:

@@ -30,7 +30,7 @@ from energyscope.serving.process import Client
 from energyscope.serving.requests import Load, Served
 from energyscope.serving.run import COLUMNS, STAGE, ServingRun, load_serving, write_requests
 from energyscope.serving.tokens import Count, counter_of, with_prompt_tokens, words_as_tokens
-from energyscope.settings.serving import ServingSettings
+from energyscope.settings.serving import ServingSettings, tokens_of
 from energyscope.stages.facts import boot, environment
 
 LATE_S = 0.5  # a counter shows what was drawn within this
@@ -141,9 +141,17 @@ def foreseen(settings: ServingSettings) -> list[Load]:
 
 
 def _found(settings: ServingSettings) -> Endpoint:
-    """Return the server's API as it answers."""
+    """Return the server's API as it answers, and the context that it takes."""
+    lengths = (settings.prompt_tokens, "--prompt-tokens"), (settings.new_tokens, "--new-tokens")
+    wanted = max(DEFAULT_CONTEXT, sum(tokens_of(*length)[0] for length in lengths))
     return asyncio.run(
-        find_endpoint(settings.url, model=settings.model, api=settings.api, timeout_s=settings.timeout_s)
+        find_endpoint(
+            settings.url,
+            model=settings.model,
+            api=settings.api,
+            timeout_s=settings.timeout_s,
+            context_tokens=wanted,
+        )
     )
 
 
@@ -152,7 +160,8 @@ def _limits(endpoint: Endpoint, count: Count | None) -> Limits:
     rate, overhead = endpoint.tokens_per_word, endpoint.overhead_tokens
     if rate is None and count is not None:
         rate, overhead = words_as_tokens(count)
-    return Limits(endpoint.context_tokens or DEFAULT_CONTEXT, rate or 1.0, overhead or 0.0)
+    context = endpoint.context_tokens
+    return Limits(context or DEFAULT_CONTEXT, rate or 1.0, overhead or 0.0, stated=context is not None)
 
 
 def _counter(settings: ServingSettings) -> Count | None:
@@ -211,7 +220,9 @@ def _open(store: RunStore, settings: ServingSettings, target: Target, command: s
         warnings=[],
         stages={STAGE: {"state": "waiting", "reason": None, "seconds": None}},
     )
-    store.update(**{STAGE: {"endpoint": asdict(endpoint), "gpus": engine.gpus, "notes": engine.notes}})
+    assumed = [] if target.limits.stated else [reason("context-assumed", tokens=target.limits.context)]
+    notes = [*engine.notes, *assumed]
+    store.update(**{STAGE: {"endpoint": asdict(endpoint), "gpus": engine.gpus, "notes": notes}})
 
 
 def _board_name(engine: Engine) -> str | None:

@@ -23,7 +23,8 @@ class OpenAIServer:
 
     ``models`` is None for a server without a list. ``unknown`` are the extra fields that get ``unknown_status``.
     Every ``fail_every``-th request gets ``fail_status``, with its headers in the text. ``cut_after`` is how many
-    tokens come before the connection breaks, ``stall_after`` before nothing comes any more.
+    tokens come before the connection breaks, ``stall_after`` before nothing comes any more. A prompt
+    of more tokens than ``context`` gets the text ``too_long``, or is cut where it ``cuts``. ``documents`` by path.
     """
 
     models: tuple[str, ...] | None = ("tiny",)
@@ -47,6 +48,10 @@ class OpenAIServer:
     step_s: float = 0.002
     tokens_per_word: float = 1.0
     overhead_tokens: int = 5
+    context: int | None = None
+    too_long: str = "the context is {context} tokens, and {sent} were sent"
+    cuts: bool = False
+    documents: dict[str, dict] = field(default_factory=dict)
     received: list[dict] = field(default_factory=list)
 
     def __enter__(self):
@@ -116,6 +121,8 @@ class OpenAIServer:
         refused = self._refusal(request, body)
         if refused is not None:
             return refused
+        if request.path in self.documents:
+            return web.json_response(self.documents[request.path])
         if request.path == "/v1/models":
             entries = [
                 {"id": name, "object": "model", "owned_by": "stand-in"} | self.entry for name in self.models
@@ -131,7 +138,8 @@ class OpenAIServer:
             return web.Response(status=307, headers={"Location": self.redirect})
         if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
             return _error(401, "wrong key")
-        if request.path not in (*self.paths, *(("/v1/models",) if self.models is not None else ())):
+        lists = ("/v1/models",) if self.models is not None else ()
+        if request.path not in (*self.paths, *lists, *self.documents):
             return _error(self.missing_status, f"no {request.path} here")
         if body is None:
             return None if self.list_status == 200 else _error(self.list_status, "no list")
@@ -143,14 +151,19 @@ class OpenAIServer:
         wrong = set(self.unknown) & set(body)
         if wrong:
             return _error(self.unknown_status, f"extra fields not permitted: {sorted(wrong)}")
+        if self.context is not None and not self.cuts and self._tokens(body) > self.context:
+            return _error(400, self.too_long.format(context=self.context, sent=self._tokens(body)))
         if self.fail_every and len(self.bodies) % self.fail_every == 0:
             told = request.headers.get("Authorization", "")
             return web.Response(status=self.fail_status, text=f"boom\n\x1b[31m {told} " + 500 * "x")
         return None
 
+    def _tokens(self, body):
+        text = body["prompt"] if "prompt" in body else body["messages"][0]["content"]
+        return self.overhead_tokens + round(self.tokens_per_word * len(text.split()))
+
     async def _stream(self, request, body):
-        text = self.prompts[-1]
-        prompt = self.overhead_tokens + round(self.tokens_per_word * len(text.split()))
+        prompt = min(self._tokens(body), self.context or sys.maxsize)
         sequence = {"prompt": prompt, "most": body["max_tokens"], "made": 0, "tokens": asyncio.Queue()}
         self._waiting.append(sequence)
         self._work.set()

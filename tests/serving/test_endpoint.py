@@ -18,7 +18,7 @@ from openai_server import CHAT, OpenAIServer
 
 from energyscope.errors import EnergyscopeError, UsageError
 from energyscope.serving import openai_api
-from energyscope.serving.endpoint import FIELDS, Endpoint, find_endpoint
+from energyscope.serving.endpoint import FIELDS, Endpoint, find_endpoint, limit_in
 from energyscope.serving.openai_api import BODY_BYTES, ServerError, api_key, base_of
 from energyscope.serving.prompts import WORDS, prompt
 
@@ -88,13 +88,65 @@ def test_an_endpoint_travels_as_json():
 
 
 def test_the_context_of_llama_cpp():
-    """GIVEN llama.cpp, which says it in `meta` THEN the context is known; of nonsense it is not."""
-    with OpenAIServer(entry={"meta": {"n_ctx_train": 2048}}) as server:
-        assert find(server).context_tokens == 2048
-    with OpenAIServer(entry={"max_model_len": "many", "meta": [], "owned_by": None}) as server:
+    """GIVEN llama.cpp THEN its slots' context counts, else that of `meta`; nonsense is passed over."""
+    entry = {"meta": {"n_ctx_train": 8192}}
+    with OpenAIServer(entry=entry) as server:
+        assert find(server).context_tokens == 8192
+    slots = {"/props": {"default_generation_settings": {"n_ctx": 512}, "total_slots": 4}}
+    with OpenAIServer(entry=entry, documents=slots) as server:
+        assert find(server).context_tokens == 512
+        assert max(map(server._tokens, server.bodies)) < 512
+    with OpenAIServer(
+        entry={"max_model_len": "many", "meta": [], "owned_by": None},
+        documents={"/props": {"default": 3}},
+        context=777,
+    ) as server:
         endpoint = find(server)
-    assert endpoint.context_tokens is None
+    assert endpoint.context_tokens == 777
     assert endpoint.owner is None
+
+
+def test_the_context_of_text_generation_inference():
+    """GIVEN /info THEN its limit is taken, and no long prompt is sent."""
+    with OpenAIServer(documents={"/info": {"max_input_tokens": 1024, "max_total_tokens": 1536}}) as server:
+        assert find(server).context_tokens == 1536
+        assert max(map(server._tokens, server.bodies)) < 200
+
+
+def test_a_server_that_states_no_context_is_asked_once():
+    """GIVEN no stated context THEN one long prompt tells: by its error, its cut or its answer."""
+    with OpenAIServer(context=4096) as server:
+        assert find(server).context_tokens == 4096
+        assert sum(server._tokens(body) > 200 for body in server.bodies) == 1
+    with OpenAIServer(context=3000, cuts=True, tokens_per_word=1.5) as server:
+        assert find(server).context_tokens == 3000
+    with OpenAIServer(tokens_per_word=1.5) as server:
+        assert find(server, context_tokens=4000).context_tokens == pytest.approx(10_000, rel=0.01)
+    with OpenAIServer(usage=False) as server:
+        assert find(server).context_tokens == 5120
+
+
+@pytest.mark.parametrize("too_long", ["too long", "{sent} tokens are too many", "limits are {context} and 9"])
+def test_a_limit_that_no_error_names(too_long):
+    """GIVEN an error without one limit, THEN none is made up; a number that can be none is not in the way."""
+    with OpenAIServer(context=1000, too_long=too_long) as server:
+        assert find(server).context_tokens == (1000 if "9" in too_long else None)
+
+
+@pytest.mark.parametrize(
+    ("message", "limit"),
+    [
+        ("This model's maximum context length is 4096 tokens. However, you requested 5121 tokens (5120 in", 4096),
+        ("The input (5120 tokens) is longer than the model's context length (4,096 tokens).", 4096),
+        ("`inputs` tokens + `max_new_tokens` must be <= 2048. Given: 5120 `inputs` tokens and 1 `max_new_t", 2048),
+        ("request (5120 tokens) exceeds the available context size (512 tokens), try increasing it", 512),
+        ("between 512 and 1024", None),
+        ("error 32x at v4.096 of llama-70b: 12", None),
+    ],
+)  # fmt: skip
+def test_limits_as_engines_word_them(message, limit):
+    """GIVEN errors as engines write them THEN the limit is the one number that it can be."""
+    assert limit_in(message, 5120) == limit
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 501])
@@ -111,7 +163,7 @@ def test_an_api_that_is_asked_for_is_the_only_one_tried():
     """GIVEN --api chat THEN no completions are asked for; GIVEN one that is not there THEN it is named."""
     with OpenAIServer() as server:
         assert find(server, api="chat").api == "chat"
-        assert {request["path"] for request in server.received} == {"/v1/models", CHAT}
+        assert {request["path"] for request in server.received} == {"/v1/models", "/props", "/info", CHAT}
     with OpenAIServer(paths=(CHAT,)) as server:
         assert "/v1/completions answered 404" in refused(server, api="completions")
 

@@ -15,6 +15,7 @@ import pytest
 from openai_server import OpenAIServer
 
 import energyscope
+from energyscope.reasons import words
 from energyscope.reporting.serving.page import serving_page
 from energyscope.reporting.serving.served import Server
 from energyscope.serving.run import load_serving
@@ -178,6 +179,21 @@ def test_prompts_are_counted_where_the_server_states_nothing(tmp_path, command):
     assert row["new_tokens"] == 16
     assert {"texts-counted", "prompts-by-tokenizer"} <= set(run.serving["notes"])
     assert "prompt-tokens-unknown" not in run.serving["notes"]
+
+
+def test_a_context_that_is_assumed_is_said(tmp_path, command):
+    """GIVEN a server that refuses a long prompt without a number THEN a note says what was assumed."""
+    notes, quick = [], (*QUICK[:-4], "--seconds", "0.2", "--meter", "modelled")
+    for name, too_long in (("assumed", "too long"), ("known", "at most {context} tokens")):
+        with OpenAIServer(context=4000, too_long=too_long) as server:
+            done = command("serving", server.url, *quick, "--name", name, cwd=tmp_path)
+            long = command("serving", server.url, *quick, "--prompt-tokens", "3000", "--dry-run", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        notes.append(load_serving(tmp_path / "runs" / name).document["serving"]["notes"])
+        assert long.returncode == (2 if name == "assumed" else 0)
+        assert ("context of 2048 (assumed" in long.stderr) == (name == "assumed")
+    assert ["context-assumed(tokens=2048)" in each for each in notes] == [True, False]
+    assert "does not state its context: 2,048 tokens" in words("context-assumed(tokens=2048)")
 
 
 def test_another_machine_is_refused(tmp_path, command):

@@ -10,6 +10,7 @@ from energyscope.errors import UsageError
 from energyscope.settings.fields import settings_of
 from energyscope.settings.files import read_settings
 from energyscope.settings.run import RunSettings
+from energyscope.settings.serving import ServingSettings
 
 SETTINGS = list(settings_of(RunSettings).values())
 
@@ -42,6 +43,20 @@ def test_a_value_of_another_type_is_refused(tmp_path, text, hint):
     file.write_text(text)
     with pytest.raises(UsageError, match=hint):
         read_settings(file, SETTINGS)
+
+
+def test_text_that_is_mostly_a_number_needs_no_quotes(tmp_path):
+    """GIVEN an option such as --prompt-tokens, THEN its number needs no quotes; other types stay refused."""
+    file = tmp_path / "serving.toml"
+    file.write_text('prompt-tokens = 512\nnew-tokens = "64:lognormal"\nrate = [0.5, 2]\n')
+    declared = list(settings_of(ServingSettings).values())
+    assert read_settings(file, declared) == {
+        "prompt_tokens": "512", "new_tokens": "64:lognormal", "rates": ("0.5", "2"),
+    }  # fmt: skip
+    for wrong in ("prompt-tokens = 1.5", "prompt-tokens = true", "api = 3"):
+        file.write_text(wrong)
+        with pytest.raises(UsageError, match="give text in quotes"):
+            read_settings(file, declared)
 
 
 def test_no_file(tmp_path):
