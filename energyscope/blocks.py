@@ -68,7 +68,8 @@ def _forward(loaded: LoadedModel, workload: Workload) -> Any:
 class PowerLog:
     """Watches a device's energy counter while the ``with`` block runs; ``ticks`` are there afterwards.
 
-    On a CPU, or with ``meter="modelled"``, the joules are time x ``watts``, and ``modelled`` says so. The
+    On a CPU without readable counters, or with ``meter="modelled"``, the joules are time x ``watts``, and
+    ``modelled`` says so. The
     nvidia-smi meter samples every ``sample_interval_s`` (s); ``whole_gpu`` measures all of a GPU in MIG mode.
     """
 

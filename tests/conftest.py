@@ -11,6 +11,7 @@ from commands import Command, caller
 from fake_nvml.library import FakeNvml, build, put_under
 
 from energyscope.metering import claims
+from energyscope.metering.rapl.powercap import ROOT_VARIABLE
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start as well.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -53,6 +54,14 @@ def own_claims(tmp_path_factory):
     """Keep fake GPUs of one test process from looking like those of another one that runs beside it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(claims, "FOLDER", tmp_path_factory.mktemp("claims"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_powercap(tmp_path_factory):
+    """Hide the energy counters of the processor that runs the tests: what is measured must not depend on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(ROOT_VARIABLE, str(tmp_path_factory.mktemp("powercap")))
         yield
 
 

@@ -39,7 +39,7 @@ def _on_the_sensor(sensor: Facts) -> Iterator[Reason]:
     period = sensor.get("tick_period_s")
     if period is not None and period > SLOW_TICK_S:
         yield reason("slow-ticks", period_s=period, window_s=6 * period)
-    if sensor.get("meter") not in (None, "nvml"):
+    if sensor.get("meter") in ("nvml-power", "nvidia-smi"):
         yield reason("counter-unused", why=sensor.get("choice"))
     agreement = sensor.get("counter_power") or {}
     ratio = agreement.get("ratio")

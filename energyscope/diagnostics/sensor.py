@@ -32,6 +32,7 @@ from energyscope.reasons import reason
 from energyscope.replay.calls import Call, RoundReplay
 from energyscope.replay.rotation import l2_bytes
 
+FEWEST_POWERS = 3  # whose scatter is told
 IDLE_WATCH_S = 2.0  # at the start of a run
 IDLE_S = (
     1.5  # before a step; power settled, and the slowest field with it, in the second that a meter takes to start
@@ -43,6 +44,7 @@ LAST_SAMPLE_S = 0.05  # power is sampled beyond the last tick
 WARM_UP_S = 0.4
 INPUT_ROWS = 8  # so few that reading the weights is all the work: far below any power cap
 WEIGHT_ROWS, WEIGHT_COLUMNS = 4096, 8192
+PROCESSOR_ROWS = 512
 
 
 class LoadReplay(RoundReplay, Protocol):
@@ -59,6 +61,20 @@ def steady_load(device: torch.device) -> list[Call]:
     count = 1 + math.ceil(2 * (l2_bytes(device) or own) / own)
     weights = [torch.randn(WEIGHT_ROWS, WEIGHT_COLUMNS, device=device, dtype=dtype) for _ in range(count)]
     return [partial(torch.matmul, rows, weight) for weight in weights]
+
+
+def processor_load() -> list[Call]:
+    """Return a round of one product that keeps all threads busy."""
+    rows, weight = (torch.randn(PROCESSOR_ROWS, PROCESSOR_ROWS) for _ in range(2))
+    return [partial(torch.matmul, rows, weight)]
+
+
+def power_noise(ticks: Ticks) -> float | None:
+    """Return the relative deviation of the power from tick to tick; None of too few, or of no power."""
+    power = np.diff(ticks.energy_mj) / np.diff(ticks.time_s)
+    if len(power) < FEWEST_POWERS or power.mean() <= 0:
+        return None
+    return float(power.std(ddof=1) / power.mean())
 
 
 def idle_facts(meter: Meter, seconds: float = IDLE_WATCH_S) -> dict[str, Any]:
@@ -108,6 +124,30 @@ def step_test(
     if agreement_s:
         sensor["counter_power"] = _agreement(meter, ticks, probe, begin + STEP_S, end)
     return sensor
+
+
+def load_test(meter: Meter, replayer: LoadReplay, load: Sequence[Call]) -> dict[str, Any]:
+    """Watch a meter of the processor at rest and under a load; takes some 5 s.
+
+    Returns:
+        `idle_facts`, ``bystanders``, ``load_w``, and ``idle_noise`` and ``load_noise``: the relative deviation of
+        the power from tick to tick.
+
+    Raises:
+        MeterError: the meter was lost.
+
+    """
+    replayer.run(load, WARM_UP_S)
+    with meter:
+        begin = time.monotonic()
+        sensor = _at_rest(meter, replayer)
+        middle = time.monotonic()
+        replayer.run(load, STEP_S)
+        end = time.monotonic()
+        time.sleep(LAST_SAMPLE_S)
+        rest, loaded = meter.ticks(begin, middle), meter.ticks(middle, end)
+    load_w = mean_power(loaded, middle, end)
+    return {**sensor, "load_w": load_w, "idle_noise": power_noise(rest), "load_noise": power_noise(loaded)}
 
 
 def _at_rest(meter: Meter, replayer: LoadReplay) -> dict[str, Any]:

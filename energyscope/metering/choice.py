@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from energyscope.metering.meter import Meter
     from energyscope.metering.process_meter import WatchedMeter
 
-METERS = ("auto", "nvml", "nvml-power", "nvidia-smi", "modelled", "recorded")
+METERS = ("auto", "nvml", "nvml-power", "nvidia-smi", "rapl", "modelled", "recorded")
+ON_CPU = ("rapl",)
+GPU_METERS = tuple(name for name in METERS if name not in ON_CPU)
 MEASURING = ("nvml", "nvml-power", "nvidia-smi")  # in the order in which auto tries them
 DEFAULT_WATTS = 65.0
 DEFAULT_INTERVAL_S = 0.1
@@ -27,7 +29,7 @@ def open_meter(
     interval_s: float = DEFAULT_INTERVAL_S,
     whole_gpu: bool = False,
 ) -> Meter:
-    """Return the meter of a name; ``auto`` takes the best that answers, and the modelled one only on a CPU.
+    """Return the meter of a name; ``auto`` takes the best that answers, and on a CPU else the modelled one.
 
     Args:
         name: one of METERS.
@@ -45,15 +47,46 @@ def open_meter(
         raise UsageError(f"no meter is called {name!r} (known: {', '.join(METERS)})")
     if name == "recorded":
         raise UsageError("the recorded meter plays a trace back: use energyscope.metering.recorded.RecordedMeter")
-    if name == "modelled" or (name == "auto" and gpu_uuid is None):
+    if name == "modelled":
         from energyscope.metering.modelled import ModelledMeter
 
-        return ModelledMeter(watts, choice=reason("cpu-not-metered" if name == "auto" else "asked-for"))
+        return ModelledMeter(watts)
+    if name in ON_CPU and gpu_uuid is not None:
+        raise UsageError(f"the {name} meter measures the processor, and the model runs on a GPU: use --meter auto")
     if gpu_uuid is None:
-        raise UsageError(f"the {name} meter measures GPUs, and the model runs on the CPU: use --meter modelled")
+        return _of_cpu(name, watts)
     uuid, note = _target(gpu_uuid, name, whole_gpu)
     opener = partial(_open, uuid=uuid, note=note, interval_s=interval_s, whole_gpu=whole_gpu)
     return _best(opener) if name == "auto" else opener(name)
+
+
+def would_model(name: str, *, on_gpu: bool, watts: float = DEFAULT_WATTS) -> bool:
+    """Return whether the meter of a name would model its joules.
+
+    Raises:
+        EnergyscopeError: on a CPU, as `open_meter`; of a GPU nothing is opened.
+
+    """
+    return name == "modelled" if on_gpu else open_meter(name, gpu_uuid=None, watts=watts).modelled
+
+
+def _of_cpu(name: str, watts: float) -> Meter:
+    from energyscope.metering.modelled import ModelledMeter
+    from energyscope.metering.rapl.meter import RaplMeter
+
+    if name == "rapl":
+        return RaplMeter()
+    if name != "auto":
+        raise UsageError(
+            f"the {name} meter measures GPUs, and the model runs on the CPU: use --meter rapl, or modelled"
+        )
+    try:
+        meter = RaplMeter()
+    except MeterError as error:
+        why = reason("meter-unusable", error=error)
+        return ModelledMeter(watts, choice=join([reason("cpu-not-metered"), why]))
+    meter.choice = meter.prove()
+    return meter
 
 
 def _target(gpu_uuid: str, name: str, whole_gpu: bool) -> tuple[str, Reason | None]:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from energyscope.metering.activity import activity_of, busiest, without
-from energyscope.metering.meter import Meter, Reading
+from energyscope.metering.meter import CPU, Meter, Reading
 from energyscope.metering.ticks import Calls, mean_power
 from energyscope.metering.window import Window, estimate_window
 from energyscope.reasons import Reason, join, reason
@@ -33,6 +33,11 @@ class MeterGroup:
     def window_s(self) -> float:
         """The shortest replay (s) from which every meter gives a good estimate; known once they are started."""
         return max(meter.window_s + meter.settle_s for meter in self.meters)
+
+    @property
+    def of_cpu(self) -> bool:
+        """Whether these are joules of the processor: it launches its own work, and its counters sample nothing."""
+        return all(meter.device == CPU for meter in self.meters)
 
     def __enter__(self) -> Self:
         with ExitStack() as starting:

@@ -18,6 +18,8 @@ from energyscope.errors import UsageError
 from energyscope.metering.ticks import Ticks
 from energyscope.reasons import Reason
 
+CPU = "cpu"  # the device of a meter that reads no GPU
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -90,7 +92,7 @@ class Meter(Protocol):
 class WithoutProcess:
     """The base of meters without a process of their own: nothing to start, to stop or to report."""
 
-    device = "cpu"
+    device = CPU
     settle_s = 0.0
 
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:  # noqa: ARG002 - the contract's

@@ -10,7 +10,7 @@ import numpy as np
 from energyscope.errors import UsageError
 from energyscope.metering.meter import Reading, WithoutProcess
 from energyscope.metering.ticks import Ticks
-from energyscope.reasons import Reason, reason
+from energyscope.reasons import reason
 
 PERIOD_S = 0.005
 
@@ -26,7 +26,7 @@ class ModelledMeter(WithoutProcess):
     modelled = True
     window_s = 0.15  # of a shared host's noise, this much averages out
 
-    def __init__(self, watts: float, *, choice: Reason | None = None) -> None:
+    def __init__(self, watts: float, *, choice: str | None = None) -> None:
         if not watts > 0:
             raise UsageError(f"--watts must be above 0, not {watts:g}")
         self.watts = watts

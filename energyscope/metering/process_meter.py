@@ -12,13 +12,12 @@ import time
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from energyscope.errors import MeterError
 from energyscope.metering.meter import Reading, no_counter
-from energyscope.metering.nvml.neighbours import Neighbours
 from energyscope.metering.ticks import Array, Ticks, sensor_facts
 from energyscope.reasons import Reason, reason
 
@@ -100,6 +99,14 @@ def _ended(process: subprocess.Popen[bytes]) -> str:
     return f"the process that reads the sensor ended ({process.returncode}): {last_line}"
 
 
+class Others(Protocol):
+    """Looks for what else uses a device; ``notes`` say how far it can."""
+
+    notes: list[Reason]
+
+    def signs(self, own_bytes: int | None) -> list[Reason]: ...
+
+
 class WatchedMeter(ABC):
     """A meter over a watching process; a context manager that keeps every record.
 
@@ -115,7 +122,7 @@ class WatchedMeter(ABC):
     silence = "the process that reads the sensor has sent nothing"
 
     def __init__(
-        self, device: str, command: Sequence[str], neighbours: Neighbours, notes: Sequence[Reason | None]
+        self, device: str, command: Sequence[str], neighbours: Others, notes: Sequence[Reason | None]
     ) -> None:
         self.device = device
         self.choice: str = reason("asked-for")

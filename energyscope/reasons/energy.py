@@ -33,6 +33,7 @@ WORDS: dict[str, str] = {
     "memory-grew": "memory of other programs on this GPU grew by {mib:in MiB}",
     "on-device": "{device}: {what:reason}",
     "other-process": "process {pid} also uses this GPU",
+    "processor-shared": "other processes kept {cores:number} of the processor's cores busy",
     "own-process-hidden": "the GPU's process list hides this process (a container?): "
     "other users are detected by load and memory",
     # why it is not known what the GPU was busy with
@@ -79,8 +80,11 @@ WORDS: dict[str, str] = {
     "nvml-missing": "the NVML binding is missing: pip install nvidia-ml-py",
     "nvml-shadowed": "the deprecated package `pynvml` hides the maintained binding: "
     "pip uninstall pynvml, then pip install --force-reinstall nvidia-ml-py",
+    "no-dram-counter": "this processor has no counter of its memory: DRAM's energy is not in the joules",
     "played-back": "played back from {trace}",
     "power-answers": "{field} answers",
+    "processor-counters": "RAPL's counters of {domains:list}, polled by a separate process: they count "
+    "whatever runs on the processor, not this process alone",
     "sampled-by-nvidia-smi": "nvidia-smi's {field} every {interval_s:in s}, time-stamped on arrival, integrated",
     "sampled-power": "NVML's {field} power, sampled by a separate process and integrated",
     "simulated-meter": "simulated: its true joules are known",
@@ -101,6 +105,7 @@ WORDS: dict[str, str] = {
     "energy-measurable-with-advice": "Energy can be measured here, with the limits listed above.",
     "energy-from-power": "Energy can be measured here, from sampled power alone ({meter}).",
     "energy-not-measurable": "Energy cannot be measured here: {error}",
+    "processor-measurable": "Energy can be measured here: that of the processor, whatever runs on it.",
     "energy-only-modelled": "No GPU: energy would be MODELLED as time x stated watts, and says no more than time.",
     # what the doctor advises
     "counter-disagrees": "the counter reads {share:percent} of the integrated {field} power: one of them is wrong "

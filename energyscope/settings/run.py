@@ -140,7 +140,7 @@ class RunSettings:
     meter: str = setting(
         "auto",
         "auto: the best available; nvml: energy counter; nvml-power: integrated power; nvidia-smi: its power, "
-        "integrated; modelled: time x --watts.",
+        "integrated; rapl: the processor's energy counters, for models on the CPU; modelled: time x --watts.",
         HOW,
         choices=RUN_METERS,
     )

@@ -11,15 +11,17 @@ import torch
 
 from energyscope.diagnostics.advice import advice
 from energyscope.diagnostics.polling import effect_of_polling
-from energyscope.diagnostics.sensor import steady_load, step_test
+from energyscope.diagnostics.sensor import load_test, processor_load, steady_load, step_test
 from energyscope.errors import MeterError
 from energyscope.loading.devices import pick_device
 from energyscope.metering.choice import open_meter
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.nvml.binding import binding_problem
 from energyscope.metering.nvml.devices import list_gpus
+from energyscope.metering.rapl.meter import RaplMeter
+from energyscope.metering.rapl.powercap import DeniedError
 from energyscope.progress import Progress, silent
-from energyscope.reasons import Reason, reason
+from energyscope.reasons import Reason, join, reason
 from energyscope.replay.calls import Call
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.facts import device_facts, gpu_uuid
@@ -27,6 +29,7 @@ from energyscope.stages.sampling_interval import SAMPLING_TAKES_S, sampling_inte
 
 STAGE = "sensor"
 AGREEMENT_S = 5.0  # of load, over which counter and power are compared
+PROCESSOR_S = 5.0
 POLLING_S = 10.0  # of load, in each way of polling
 
 
@@ -58,12 +61,7 @@ def examine(
     facts = device_facts(target)
     uuid = gpu_uuid(target)
     if uuid is None:
-        return {
-            "device": facts,
-            "sensor": {"meter": "modelled"},
-            "advice": _unused_gpus(device),
-            "verdict": reason("energy-only-modelled"),
-        }
+        return {"device": facts, **_of_processor(target, _unused_gpus(device), progress)}
     problem = binding_problem()
     sensor, verdict = {}, None
     try:
@@ -72,6 +70,21 @@ def examine(
         verdict = reason("energy-not-measurable", error=error)
     changes = [*([problem] if problem else []), *advice(facts, sensor)]
     return {"device": facts, "sensor": sensor, "advice": changes, "verdict": verdict or _verdict(sensor, changes)}
+
+
+def _of_processor(target: torch.device, changes: list[Reason], progress: Progress) -> dict[str, Any]:
+    """Look at the processor's energy counters; where they cannot be read, joules are modelled."""
+    try:
+        meter = RaplMeter()
+        progress(STAGE, f"the processor's counters (about {PROCESSOR_S:.0f} s)", 0, 1)
+        sensor = load_test(meter, Replayer(target), processor_load())
+    except MeterError as error:
+        unusable = [reason("meter-unusable", error=error)]
+        changes += unusable if isinstance(error, DeniedError) else []
+        verdict = reason("energy-only-modelled")
+        return {"sensor": {"meter": "modelled", "choice": join(unusable)}, "advice": changes, "verdict": verdict}
+    changes += advice({}, sensor)
+    return {"sensor": sensor, "advice": changes, "verdict": reason("processor-measurable")}
 
 
 def _sensor(uuid: str, target: torch.device, polling_s: float | None, progress: Progress) -> dict[str, Any]:

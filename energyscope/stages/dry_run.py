@@ -17,6 +17,7 @@ from energyscope.impact.plan import further_interventions, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.options import resolve_precision
 from energyscope.loading.planning import LoadEstimate, estimate_load
+from energyscope.metering.choice import would_model
 from energyscope.reasons import Reason, reason
 from energyscope.replay.targets import targets
 from energyscope.settings.run import RunSettings
@@ -36,7 +37,7 @@ from energyscope.stages.plan_dry_run import PlanPreview, counted_examples, plan_
 from energyscope.stages.preparing import benchmark_alone, for_benchmark, skeleton_of
 from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
-from energyscope.stages.sampling_budget import IDLING_S, TYPICAL_WINDOW_S, ReplayTime, TimeEstimate, replay_time
+from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, TimeEstimate, replay_time, typical_window_s
 from energyscope.stages.sampling_interval import search_s
 from energyscope.workloads import Workload, profile_inputs
 from energyscope.workloads.decoding import can_generate, prompt_length, too_long
@@ -101,7 +102,7 @@ def preview(settings: RunSettings) -> Preview:
     skipped = skipped_stages(settings, shape, workload)
     planned = [PhasePlan(PREFILL, None, "mean")] if "profile" in skipped else plan_phases(settings, shape)
     trees = [_tree(phase_plan, settings, shape) for phase_plan in planned]
-    modelled = settings.meter == "modelled" or not where.gpus
+    modelled = would_model(settings.meter, on_gpu=bool(where.gpus), watts=settings.watts)
     precisions: Sequence[str] = ()
     if "benchmark" not in skipped:
         precisions, _ = chosen_precisions(settings.benchmark.precisions, where.device)
@@ -165,9 +166,9 @@ def _profile(
         targets(tree, settings.granularity, phase_plan.layers)
         for phase_plan, tree in zip(planned, trees, strict=True)
     ]
-    window_s = TYPICAL_WINDOW_S[device.type]
+    window_s = typical_window_s(device.type, modelled=modelled)
     times = [
-        replay_time(plan, budget, window_s, modelled=modelled, eager=phase_plan.execution == "eager")
+        replay_time(plan, budget, window_s, modelled=modelled, eager=_launched(phase_plan, device))
         for phase_plan, plan in zip(planned, plans, strict=True)
     ]
     return dict(Counter(target.what for plan in plans for target in plan)), times
@@ -239,17 +240,23 @@ def _scene_times(context: Context, *, modelled: bool) -> list[TimeEstimate]:
     """Return how long each phase takes, the first with what is not known yet of the sensors."""
     settings, loaded = context.settings, context.loaded
     planned = plan_phases(settings, loaded)
-    window_s, warm = TYPICAL_WINDOW_S[loaded.device.type], context.sensor is not None
+    window_s = typical_window_s(loaded.device.type, modelled=modelled)
+    warm = context.sensor is not None
     watch_s = _watch_s(context, modelled=modelled)
     times: list[TimeEstimate] = []
     for phase_plan in planned:
         plan = targets(_tree(phase_plan, settings, loaded), settings.granularity, phase_plan.layers)
         budget = profile_settings(settings, planned, phase_plan, warm=warm or bool(times)).sampling_budget
-        eager = phase_plan.execution == "eager"
+        eager = _launched(phase_plan, loaded.device)
         replay = replay_time(plan, budget, window_s, modelled=modelled, eager=eager)
         before_s = 0.0 if times else watch_s
         times.append(TimeEstimate.of_replays(replay, modelled=modelled, before_s=before_s))
     return times
+
+
+def _launched(phase_plan: PhasePlan, device: torch.device) -> bool:
+    """Whether a host launches the work of a phase on a GPU, one kernel after another."""
+    return phase_plan.execution == "eager" and device.type == "cuda"
 
 
 def _watch_s(context: Context, *, modelled: bool) -> float:

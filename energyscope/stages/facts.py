@@ -23,6 +23,7 @@ from energyscope.loading.devices import cuda_uuid
 from energyscope.loading.linears import is_linear
 from energyscope.loading.options import QUANTIZED
 from energyscope.metering.group import MeterGroup
+from energyscope.metering.meter import CPU
 from energyscope.replay.rotation import l2_bytes
 
 if TYPE_CHECKING:
@@ -102,6 +103,11 @@ def spread_facts(devices: Sequence[torch.device]) -> list[dict[str, Any]] | None
 
 def measured_gpus(meters: MeterGroup) -> list[str]:
     """Return the UUIDs of the GPUs whose energy is measured; a modelled meter measures none."""
+    return [device for device in measured_devices(meters) if device != CPU]
+
+
+def measured_devices(meters: MeterGroup) -> list[str]:
+    """Return what is measured, and by one run at a time: the UUIDs of GPUs, or the processor as ``cpu``."""
     return [meter.device for meter in meters.meters if not meter.modelled]
 
 

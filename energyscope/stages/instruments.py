@@ -46,8 +46,8 @@ class Instruments:
 
     @property
     def beside_model(self) -> bool:
-        """Whether components may be timed in short blocks in turn with the model: on one measured device."""
-        return self.eager and not self.elsewhere and not self.meter.modelled
+        """Whether components may be timed in short blocks in turn with the model: on one measured GPU."""
+        return self.eager and not self.elsewhere and not self.meter.of_cpu and not self.meter.modelled
 
     def replayer_of(self, target: Target) -> WindowReplay:
         """Return the replayer of the device on which a target's work ends."""

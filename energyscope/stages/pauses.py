@@ -15,12 +15,21 @@ from energyscope.metering.beats import ALIASING, aliasing, detuned_pause
 
 
 class Pauses:
-    """The pauses (s) of targets, by key; ``interval_s`` is that of the sensor's samples, None where not known.
+    """The pauses (s) of targets, by key; ``interval_s`` is that of the sensor's samples, None where not known,
+    and ``samples`` says whether it takes any.
 
     Targets keep the pauses that they had in ``earlier`` windows.
     """
 
-    def __init__(self, interval_s: float | None, *, eager: bool = False, earlier: Sequence[Entry] = ()) -> None:
+    def __init__(
+        self,
+        interval_s: float | None,
+        *,
+        samples: bool = True,
+        eager: bool = False,
+        earlier: Sequence[Entry] = (),
+    ) -> None:
+        self._samples = samples
         self._interval_s = interval_s
         self._eager = eager
         paused = [entry for entry in earlier if entry.get("rest_us") is not None and "period_us" in entry]
@@ -51,6 +60,8 @@ class Pauses:
         Work that a host paces, launching each kernel, does not: its period wanders, and a pause would pass while
         the host launches, so that subtracting it takes away what was never added.
         """
+        if not self._samples:
+            return False
         if self._eager and records.host_paced(entry):
             return False
         return self._near_ratio(entry) or records.scatters([*before, entry], entry["subject"])

@@ -25,7 +25,7 @@ from energyscope.stages.plan_scope import (
     workloads_of,
 )
 from energyscope.stages.preparing import evaluation_of, skeleton_of
-from energyscope.stages.sampling_budget import TYPICAL_WINDOW_S, ReplayTime, TimeEstimate, replay_time
+from energyscope.stages.sampling_budget import ReplayTime, TimeEstimate, replay_time, typical_window_s
 from energyscope.tasks import RULES as TASK_RULES
 from energyscope.workloads.given import are_given, given_examples
 from energyscope.workloads.texts import file_texts
@@ -160,8 +160,8 @@ def _replays(
 
     def replays(part: str, choices: int) -> ReplayTime:
         return replay_time(
-            [MODEL] * (1 + choices), budget_of(part, settings), TYPICAL_WINDOW_S[device.type],
-            modelled=modelled, eager=settings.executions[0] == "eager",
+            [MODEL] * (1 + choices), budget_of(part, settings), typical_window_s(device.type, modelled=modelled),
+            modelled=modelled, eager=settings.executions[0] == "eager" and device.type == "cuda",
         )  # fmt: skip
 
     one = replays(VERIFY, 1)

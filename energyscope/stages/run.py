@@ -248,10 +248,10 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
         settings, loaded, evaluation, why_none, workload, dict(meters), store, progress, sensor=sensor
     )
     try:
-        gpus = facts.measured_gpus(context.meters["profile"])
+        measured = facts.measured_devices(context.meters["profile"])
         with (
             write_lock(store.path),
-            claimed(gpus, store.path.name) as others,
+            claimed(measured, store.path.name) as others,
             fitting_threads(loaded.model, loaded.device),
         ):
             _begin(context, lacking, command, loading)

@@ -19,7 +19,6 @@ OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
 TICKS_S = 0.04  # and, where a sensor is read, its last tick: 0.54 s a window of 0.42 s, on an H200, all in all
 LONGER_MODEL = 8.0  # times the usual window, where the host sets the pace; half of it in a brief session
 IN_TURN_S = 0.1  # in each of the first passes, for timing a component in turn with the model
-TYPICAL_WINDOW_S = {"cuda": 0.42, "cpu": 0.15}
 MEASURED_BUDGET_S = 6.0
 MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
 REPEATED_SHARE = 0.08  # of all windows are taken again at most
@@ -69,6 +68,11 @@ class SamplingBudget:
     def longer_model(self) -> float:
         """How many times the usual window the model's is, where the host sets the pace."""
         return LONGER_MODEL / 2 if self.brief else LONGER_MODEL
+
+
+def typical_window_s(device: str, *, modelled: bool) -> float:
+    """Return the usual window (s) of the meters of a type of device (``cuda`` or ``cpu``)."""
+    return 0.42 if device == "cuda" else 0.15 if modelled else 0.3
 
 
 def first_windows(plan: Sequence[Target], sampling_budget: SamplingBudget) -> int:

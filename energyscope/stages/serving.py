@@ -60,8 +60,10 @@ class Target:
         """
         endpoint, count = _found(settings), _counter(settings)
         engine = Engine(settings.url, settings.gpu_id)
+        unmetered = not engine.gpus and settings.meter == "auto"  # a CPU's joules would hold the client's
+        name = "modelled" if unmetered else settings.meter
         meters = [
-            open_meter(settings.meter, gpu_uuid=gpu, watts=settings.watts, whole_gpu=settings.whole_gpu)
+            open_meter(name, gpu_uuid=gpu, watts=settings.watts, whole_gpu=settings.whole_gpu)
             for gpu in engine.gpus or (None,)
         ]
         return cls(endpoint, engine, MeterGroup(meters), _limits(endpoint, count), count)

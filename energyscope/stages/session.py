@@ -71,7 +71,9 @@ class Session:
         self._keep = keep
         self._shuffle = random.Random(seed + self._begun)
         self._unavailable = {entry["subject"] for entry in self.entries if {"unavailable", "empty"} & set(entry)}
-        self._pauses = Pauses(instruments.sampling_s, eager=instruments.eager, earlier=self.entries)
+        self._pauses = Pauses(
+            instruments.sampling_s, samples=not self.meter.of_cpu, eager=instruments.eager, earlier=self.entries
+        )
         self._retaken = 0
         self._lead_s = 0.0
         self.window_s = sampling_budget.window_for(instruments.meter.window_s)

@@ -98,7 +98,7 @@ def _prepared(
     header = {
         "sampling": SAMPLING,
         "meter": meter.name,
-        "ticks_s": [member.describe().get("tick_period_s") for member in meter.meters],
+        "ticks_s": [tick_period_s(member.describe()) for member in meter.meters],
         "phase": workload.phase,
         "precision": loaded.precision,
         "execution": "eager",
@@ -110,6 +110,12 @@ def _prepared(
         "notes": [reason("read-around-components"), *notes],
     }
     return tree, header
+
+
+def tick_period_s(sensor: Mapping[str, Any]) -> float | None:
+    """Return how often a counter changes (s): more often than its meter watches it, where that says both."""
+    period_s: float | None = sensor.get("update_period_s") or sensor.get("tick_period_s")
+    return period_s
 
 
 def _idle(meter: MeterGroup, replayer: Replayer) -> dict[str, Any]:

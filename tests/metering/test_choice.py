@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from fake_nvml.nvidia_smi import install
+from fake_powercap import one_socket
 
 from energyscope.errors import MeterError, UsageError
-from energyscope.metering.choice import open_meter
+from energyscope.metering.choice import open_meter, would_model
+from energyscope.metering.rapl.powercap import ROOT_VARIABLE
 from energyscope.reasons import reason, split
 
 STEADY = "gpu GPU-aaaa Fake H200\nat 0 power_w 200"
@@ -106,12 +108,44 @@ def test_a_slice_is_refused_or_measured_whole(fake_nvml, name):
     assert reason("whole-gpu-of-slice") in meter.describe()["notes"]
 
 
-def test_auto_without_a_gpu_is_modelled():
-    """GIVEN a model on the CPU THEN auto models the joules and says so, and why."""
+def test_auto_without_counters_is_modelled():
+    """GIVEN a model on a CPU without energy counters THEN auto models the joules and says so, and why."""
     meter = open_meter("auto", gpu_uuid=None)
     assert meter.modelled
     assert meter.describe()["notes"][0].code == "modelled-joules"
-    assert meter.describe()["choice"] == reason("cpu-not-metered")
+    not_metered, unusable = split(meter.describe()["choice"])
+    assert not_metered == reason("cpu-not-metered")
+    assert "no energy counter of a processor" in unusable.values["error"]
+    assert would_model("auto", on_gpu=False)
+
+
+def test_auto_takes_the_processors_counters(tmp_path, monkeypatch):
+    """GIVEN a model on a CPU whose counters change THEN auto measures them, and says why."""
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
+    with one_socket(tmp_path).writing():
+        meter = open_meter("auto", gpu_uuid=None)
+        modelled = would_model("auto", on_gpu=False)
+    assert (meter.name, meter.device, meter.modelled, modelled) == ("rapl", "cpu", False, False)
+    assert meter.describe()["choice"].code == "counter-ticks"
+    assert would_model("modelled", on_gpu=False)
+    assert would_model("modelled", on_gpu=True)
+    assert not would_model("auto", on_gpu=True)
+
+
+def test_counters_that_stand_still_are_not_measured_silently(tmp_path, monkeypatch):
+    """GIVEN counters that are frozen THEN auto models and says why, and rapl by its name fails."""
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
+    one_socket(tmp_path)
+    monkeypatch.setattr("energyscope.metering.rapl.meter.STILL_S", 0.2)
+    assert "stands still" in open_meter("auto", gpu_uuid=None).describe()["choice"]
+    with pytest.raises(MeterError, match="stands still"):
+        open_meter("rapl", gpu_uuid=None)
+
+
+def test_a_gpus_joules_are_not_those_of_the_processor():
+    """WHEN the model runs on a GPU THEN rapl is refused."""
+    with pytest.raises(UsageError, match="measures the processor"):
+        open_meter("rapl", gpu_uuid="GPU-aaaa")
 
 
 @pytest.mark.parametrize("name", ["nvml", "nvml-power", "nvidia-smi"])

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
 from clocks import ThreadClock
+from fake_powercap import one_socket
 from sensor_stand_ins import IDLE_W, MACHINE, STEP, UUID, Counter, FakeLoad, Load, hurry, simulated
 
 from energyscope.cli.doctor import sensor_lines
-from energyscope.diagnostics import polling
+from energyscope.diagnostics import polling, sensor
+from energyscope.metering.rapl.powercap import ROOT_VARIABLE, DeniedError
 from energyscope.reasons import read, reason
 from energyscope.stages import doctor
 from energyscope.stages.doctor import examine
+
+QUIET = SimpleNamespace(notes=[], signs=lambda own_bytes: [])  # nothing else runs on the processor
 
 
 @pytest.fixture
@@ -53,8 +59,37 @@ def test_a_cpu_is_modelled_and_that_is_no_failure():
     """GIVEN no GPU THEN the verdict says MODELLED, and nothing is advised."""
     findings = examine("cpu")
     assert findings["verdict"].code == "energy-only-modelled"
-    assert findings["sensor"] == {"meter": "modelled"}
+    assert findings["sensor"]["meter"] == "modelled"
+    assert "no energy counter of a processor" in findings["sensor"]["choice"]
     assert findings["advice"] == []
+
+
+def test_a_processor_with_counters(tmp_path, monkeypatch):
+    """GIVEN counters of 48 W THEN period, power at rest and under load, and their noise are told."""
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(sensor, "IDLE_S", 0.5)
+    monkeypatch.setattr(sensor, "STEP_S", 0.5)
+    monkeypatch.setattr("energyscope.metering.rapl.meter.OtherLoad", lambda: QUIET)
+    with one_socket(tmp_path).writing():
+        findings = examine("cpu")
+    found = findings["sensor"]
+    assert (found["meter"], found["bystanders"]) == ("rapl", [])
+    assert found["idle_w"] == pytest.approx(48, rel=0.1)
+    assert found["load_w"] == pytest.approx(48, rel=0.1)
+    assert 0.001 <= found["update_period_s"] < 0.01
+    assert 0 <= found["idle_noise"] < 1
+    assert 0 <= found["load_noise"] < 1
+    assert findings["verdict"].code == "processor-measurable"
+    assert findings["advice"] == []
+
+
+def test_counters_that_only_root_may_read(tmp_path, monkeypatch):
+    """GIVEN counters that are denied THEN the command that lets everybody read them is advised."""
+    refused = DeniedError("sudo chmod")
+    monkeypatch.setattr(doctor, "RaplMeter", Mock(side_effect=refused))
+    findings = examine("cpu")
+    assert findings["advice"] == [reason("meter-unusable", error="sudo chmod")]
+    assert findings["verdict"].code == "energy-only-modelled"
 
 
 def test_a_gpu_that_torch_cannot_use_is_said(fake_nvml, monkeypatch):

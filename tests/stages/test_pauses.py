@@ -33,6 +33,14 @@ def test_work_in_step_with_the_samples_is_measured_right(period_us):
     assert reason("replayed-with-pauses") in split(row.reasons)
 
 
+def test_a_counter_that_samples_nothing_beats_with_nothing():
+    """GIVEN power that scatters from tick to tick THEN that is a beat only where a sensor samples."""
+    window = {"power_w": 40.0, "time_us": 50.0}
+    entry = {"subject": "node:mlp", "window": window, "period_us": 50.0, "tick_spread": 0.1, "ran_s": (0.0, 0.3)}
+    assert Pauses(None, samples=True).beats(entry, [])
+    assert not Pauses(None, samples=False).beats(entry, [])
+
+
 def test_intervals_cover_at_any_period():
     """GIVEN periods from 50 us to 50 ms, and those in step THEN 9 of 10 intervals hold the true energy."""
     rows = [(period, session(period, known=True, seed=seed).row("model"))

@@ -97,7 +97,7 @@ def watch(
     last_energy: float | None = None
     last_mid = 0.0
     pace = Pace()
-    for mid, cost, energy in _readings(read_energy_mj, emit, keep_going):
+    for mid, cost, energy in readings(read_energy_mj, emit, keep_going):
         if last_energy is not None and energy != last_energy:
             pace.tick(last_mid, mid)
             record = {"before_s": last_mid, "after_s": mid, "energy_mj": energy, "read_s": cost}
@@ -120,7 +120,7 @@ def watch_power(
     """
     last_power: float | None = None
     last_mid = emitted_s = 0.0
-    for mid, cost, power in _readings(read_power_w, emit, keep_going):
+    for mid, cost, power in readings(read_power_w, emit, keep_going):
         bracket = None
         if last_power is None:
             bracket = mid, mid
@@ -137,7 +137,7 @@ def watch_power(
         time.sleep(POWER_PAUSE_S)
 
 
-def _readings(
+def readings(
     read: Callable[[], float], emit: Emit, keep_going: Callable[[], bool]
 ) -> Iterator[tuple[float, float, float]]:
     """Yield each reading that succeeds: when (its middle, s), its cost (s) and its value; end when it is lost."""

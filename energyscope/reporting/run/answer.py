@@ -220,7 +220,7 @@ class Answer:
             "run/cause.txt.j2",
             case=self.facts["case"],
             modelled=self.report.modelled,
-            graph=workload is not None and workload.execution == GRAPH,
+            graph=(workload is not None and workload.execution == GRAPH) or self.report.on_cpu,
             watts=self.report.watts,
             intensity=flops / moved if flops is not None and moved else None,
             moved=moved,

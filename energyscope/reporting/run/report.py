@@ -158,6 +158,11 @@ class Report:
         return self.run.modelled
 
     @property
+    def on_cpu(self) -> bool:
+        """Whether the model ran on the CPU, where no CUDA graph can hold its work."""
+        return self.part("device").get("type") == "cpu"
+
+    @property
     def energy_title(self) -> str:
         """The title of a column of its energies."""
         return "Energy (MODELLED)" if self.modelled else "Energy"
