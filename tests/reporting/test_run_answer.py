@@ -12,6 +12,7 @@ from run_builder import Shape, build_run, differential
 from energyscope import format as fmt
 from energyscope.reporting.run import parts
 from energyscope.reporting.run.answer import Answer
+from energyscope.reporting.run.quality import needs
 from energyscope.reporting.run.report import Report
 from energyscope.runs.store import RunStore, load_run
 
@@ -242,6 +243,32 @@ def test_what_must_not_be_overlooked_is_a_chip(tmp_path, modelled):
     assert "random weights" in warnings
     assert ("MODELLED" in warnings) is modelled
     assert ("MODELLED" in answer(run).sentence) is modelled
+
+
+def test_modelled_joules_stand_behind_what_was_measured(tmp_path):
+    """GIVEN removals and a benchmark of a modelled run, THEN the sentence says what the predictions need.
+
+    Time follows, with joules in brackets; the first number is the time.
+    """
+    shown = answer(build_run(tmp_path / "run", Shape(modelled=True, benchmark=Bench(modelled=True))))
+    assert re.fullmatch(
+        r"Removing .* changes the predictions least \(KL divergence \S+ nats\), removing .* most \(\S+\); "
+        r"the whole model in INT8 keeps .* of them\.",
+        shown.sentence,
+    )
+    assert re.search(r"takes \S+ (µs|ms) \(\S+ m?J MODELLED\)", shown.cause)
+    assert shown.stats[0].label == "Latency"
+
+
+def test_what_is_removed_is_named_with_its_value(tmp_path):
+    """GIVEN removals of blocks, THEN the least and the most are the ends of the valid ones in the table."""
+    run = build_run(tmp_path / "run", Shape(modelled=True))
+    found = needs(Report(run))
+    table = run.impact[(run.impact["method"] == "zero") & (run.impact["metric"] == "kl") & run.impact["valid"]]
+    blocks = table[table["kind"].isin(["attention", "mlp", "norm", "embedding", "lm_head"])]
+    assert found["least"]["value"] == blocks["value"].min()
+    assert found["most"]["value"] == blocks["value"].max()
+    assert found["kept"] is None  # no benchmark judged the whole model
 
 
 def test_the_ranking_needs_no_energy(tmp_path):

@@ -6,7 +6,8 @@ import pytest
 from run_builder import Shape, build_run
 
 from energyscope.intervals import Interval, total_of_same
-from energyscope.reporting.charts.data import shown_columns
+from energyscope.reporting.charts.data import shown_columns, spec
+from energyscope.reporting.charts.tree import flow
 from energyscope.reporting.run import parts
 from energyscope.reporting.run.report import Report
 
@@ -190,3 +191,19 @@ def test_a_share_of_nothing_is_unknown():
     assert parts.share_of(Interval(1.0), None) is None
     assert parts.share_of(Interval(1.0), Interval(0.0)) is None
     assert parts.share_of(Interval(-1.0, -2.0, 0.5), Interval(10.0, 9.0, 11.0)).low < 0
+
+
+def test_time_stands_before_modelled_joules(tmp_path):
+    """GIVEN a modelled run, THEN each part's time is its energy over the watts, and the flow is drawn of it."""
+    report = Report(build_run(tmp_path / "run", Shape(layers=2, modelled=True)))
+    tree = report.main.tree
+    table = parts.blocks(tree, modelled=True)
+    assert [column.key for column in table.columns[:3]] == ["part", "time", "energy"]
+    assert sum(row["time"].value for row in table.rows) == pytest.approx(tree.root.number("time_us"))
+    assert {round(row["energy"].value / row["time"].value, 9) for row in table.rows} == {
+        round(tree.model_energy.value / tree.root.number("time_us"), 9)
+    }
+    chart = spec(flow(parts.from_model_down(tree, modelled=True), "time"))
+    labels = [row["long"] for rows in chart["datasets"].values() for row in rows if "long" in row]
+    assert labels
+    assert all("J" not in label for label in labels)

@@ -78,7 +78,8 @@ def flow(table: Table, value: str) -> Any:
         "strokeDash": alt.StrokeDash("dash:N", scale=None),
     }
     layers.append(bars.encode(**place, **ends, **_fill(alt), **outline, tooltip=tooltip, opacity=data.faded()))
-    layers += _flow_labels([_flow_label(part, root, value, box_width) for part in parts], place, width)
+    labels = [_flow_label(part, root, table.column(value), box_width) for part in parts]
+    layers += _flow_labels(labels, place, width)
     return data.layered(layers, boxes, round(height / max(root.size, 1e-12) * whole_px))
 
 
@@ -208,8 +209,8 @@ def _share(part: _Part, root: _Part) -> str:
     return "" if part is root else f" \u00b7 {share}"
 
 
-def _flow_label(part: _Part, root: _Part, value: str, box_width: float) -> dict[str, Any]:
-    name, amount = str(part.row["part"]), fmt.quantity(data.value_of(part.row[value]), "mJ")
+def _flow_label(part: _Part, root: _Part, value: Column, box_width: float) -> dict[str, Any]:
+    name, amount = str(part.row["part"]), fmt.quantity(data.value_of(part.row[value.key]), value.unit)
     share = _share(part, root)
     return {
         "x": part.depth + box_width,

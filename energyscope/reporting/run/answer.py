@@ -21,7 +21,7 @@ from energyscope.reporting.run.energy import block_figure
 from energyscope.reporting.run.method import left_out, unfinished
 from energyscope.reporting.run.plan import first_plan
 from energyscope.reporting.run.power_limit import lower_limit_sentence
-from energyscope.reporting.run.quality import rank_figure, ranking
+from energyscope.reporting.run.quality import needs, rank_figure, ranking
 from energyscope.reporting.run.report import (
     DECODE,
     GRAPH,
@@ -177,6 +177,7 @@ class Answer:
             "energy": subject.energy,
             "work": subject.work,
             "idle": subject.idle,
+            "time": subject.time,
             "blocks": [title_of(kind) for kind in kinds],
             "share": share,
             "apart": {
@@ -191,10 +192,17 @@ class Answer:
 
     @cached_property
     def sentence(self) -> str:
-        """The number that matters and its largest part."""
-        if self.facts["case"] == "plan":
-            return sentence("run/plan.txt.j2", facts=self.facts)
-        return sentence("run/answer.txt.j2", facts=self.facts)
+        """The number that matters and its largest part; where no energy is measured, what the predictions need."""
+        return self._needs or self._takes
+
+    @cached_property
+    def _needs(self) -> str:
+        modelled = self.report.modelled and self.facts["case"] in {"blocks", "waits"}
+        return sentence("run/needs.txt.j2", needs=needs(self.report) if modelled else None)
+
+    @cached_property
+    def _takes(self) -> str:
+        return sentence(f"run/{'plan' if self.facts['case'] == 'plan' else 'answer'}.txt.j2", facts=self.facts)
 
     @cached_property
     def idle(self) -> str:
@@ -203,7 +211,7 @@ class Answer:
 
     @cached_property
     def cause(self) -> str:
-        """Why it takes so much, and what to do, in one sentence."""
+        """Why it takes so much and what to do; first what it takes, where the sentence is about something else."""
         workload = self.report.main
         judged = self.subject.phase if self.subject and not self.compares else None
         remedy = best(self.changes, judged)
@@ -216,7 +224,7 @@ class Answer:
             workload.number(name) if workload else None for name in ("flops", "executed_flops", "bytes")
         )
         flops = executed or flops
-        return sentence(
+        cause = sentence(
             "run/cause.txt.j2",
             case=self.facts["case"],
             modelled=self.report.modelled,
@@ -233,6 +241,7 @@ class Answer:
             quickest=_named(quickest) if self.report.modelled else None,
             facts=self.facts,
         )
+        return f"{self._takes} {cause}".strip() if self._needs else cause
 
     @cached_property
     def stats(self) -> list[Stat]:
@@ -252,11 +261,13 @@ class Answer:
             )
         else:
             stats = [Stat.of(self._energy_per(subject.unit), subject.energy, "mJ")]
-            if per_thousand:
+            if per_thousand and not self.report.modelled:
                 per_kwh = tokens_per_kwh(subject.per_token)
                 stats += [Stat.of(_PER_THOUSAND, per_thousand, "mJ"), Stat.of("Tokens per kWh", per_kwh, "amount")]
-        stats.append(Stat.of(subject.time_name, subject.time, "us"))
-        return stats if self.report.modelled else [*stats, Stat.of("Mean power", subject.power, "W")]
+        time = Stat.of(subject.time_name, subject.time, "us")
+        return (
+            [time, *stats] if self.report.modelled else [*stats, time, Stat.of("Mean power", subject.power, "W")]
+        )
 
     def _energy_per(self, unit: str) -> str:
         return f"{'Modelled energy' if self.report.modelled else 'Energy'} per {unit}"

@@ -72,7 +72,12 @@ def type_figure(report: Report) -> Figure | None:
 
 
 def _word(report: Report) -> str:
-    """Return what the drawings are of: work, where every workload is judged by it."""
+    """Return what drawings of parts are of: time, where joules are modelled, else what workloads are judged by."""
+    return "Time" if report.modelled else _judged(report)
+
+
+def _judged(report: Report) -> str:
+    """Return what all workloads are judged by."""
     return "Work" if report.by_work else "Energy"
 
 
@@ -90,10 +95,10 @@ def _bars(report: Report, name: str, title: str, grouped: Callable[..., Table]) 
 
 
 def _states(report: Report, workload: MeasuredWorkload) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield energy, work and idle, or one of them alone, with the state of the page that shows it."""
+    """Yield energy, work and idle, or one of them or the time alone, with the state of the page that shows it."""
     yield from ((part, {"phase": workload.name, "part": part}) for part, _ in report.part_dimension)
     if not report.part_dimension:
-        yield _judged_by(workload), {"phase": workload.name}
+        yield "time" if report.modelled else _judged_by(workload), {"phase": workload.name}
 
 
 def _judged_by(workload: MeasuredWorkload) -> str:
@@ -108,6 +113,8 @@ def _label(row: Row, part: str, workload: MeasuredWorkload) -> str:
     amount = value_of(row.get(part))
     wholes = {"energy": workload.energy, "work": workload.work, "idle": workload.idle}
     energy, work, idle = map(value_of, wholes.values())
+    if part == "time":
+        return f"{fmt.quantity(amount, 'us')} \u00b7 {fmt.quantity(value_of(row['share']), 'share')}"
     whole = {"energy": energy, "work": work, "idle": idle}[part]
     share = f" \u00b7 {fmt.quantity(amount / whole, 'share')}" if whole and amount is not None else ""
     if part == "energy" and work and idle and idle > work and row.get("work") is not None:
@@ -156,7 +163,7 @@ def _by_layer(report: Report, ranges: dict[str, dict[str, Any]]) -> Figure:
             table = Table(columns, rows)
             chart = curves(table, Axis("layer", "Layer"), Axis(key), series="kind", height=150)
             views.append(View(chart, table, {"phase": workload.name}))
-    return Figure("energy-by-layer", f"{_word(report)} of each layer", views, "Band: 95 % intervals.")
+    return Figure("energy-by-layer", f"{_judged(report)} of each layer", views, "Band: 95 % intervals.")
 
 
 def _heat_map(report: Report) -> Figure:
@@ -167,7 +174,7 @@ def _heat_map(report: Report) -> Figure:
         if len({row["layer"] for row in table.rows}) > 1:
             chart = grid(table, "row", "layer", _judged_by(workload), title="Layer")
             views.append(View(chart, table, {"phase": workload.name}))
-    return Figure("energy-heatmap", f"{_word(report)} by layer and component", views, "Crosses: too noisy.")
+    return Figure("energy-heatmap", f"{_judged(report)} by layer and component", views, "Crosses: too noisy.")
 
 
 def _cells(workload: MeasuredWorkload) -> Table:

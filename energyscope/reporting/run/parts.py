@@ -79,13 +79,32 @@ def blocks(tree: EnergyTree, *, modelled: bool) -> Table:
     tops = [tree.root, *tree.root.children] if tree.root else []
     opened = [node for node in tops if node is tree.root or _is_open(node)]
     inside = [child for node in opened for child in node.children if not _is_open(child)]
-    return Table(columns(modelled=modelled, by_work=tree.by_work), _by_kind(tree, inside, opened))
+    return _table(tree, _by_kind(tree, inside, opened), modelled=modelled)
 
 
 def types(tree: EnergyTree, *, modelled: bool) -> Table:
     """Return the energy of the smallest components that were measured by kind, the largest first, and the rest."""
     opened = [node for node in tree.nodes if any(child.energy for child in node.children)]
-    return Table(columns(modelled=modelled, by_work=tree.by_work), _by_kind(tree, tree.leaves, opened))
+    return _table(tree, _by_kind(tree, tree.leaves, opened), modelled=modelled)
+
+
+def _table(
+    tree: EnergyTree,
+    rows: list[dict[str, Any]],
+    title: str = "",
+    *,
+    modelled: bool,
+    whole: str = "model",
+) -> Table:
+    """Return a table of parts; where joules are time x watts, the time stands before them."""
+    shown = columns(modelled=modelled, whole=whole, by_work=tree.by_work)
+    took_us = tree.root and tree.root.number("time_us")
+    if not modelled or not took_us or tree.model_energy is None:
+        return Table(shown, rows, title)
+    us_per_mj = took_us / tree.model_energy.value
+    rows = [{**row, "time": row["energy"].scaled(us_per_mj)} for row in rows]
+    time = Column("time", "Time", "us", "of one pass or step, with its 95 % interval")
+    return Table([shown[0], time, *shown[1:]], rows, title)
 
 
 def costliest(tree: EnergyTree, *, work: bool) -> tuple[list[str], Interval | None]:
@@ -162,20 +181,19 @@ def from_model_down(tree: EnergyTree, *, modelled: bool) -> Table:
     rows = (
         list(_descend([root], _Whole.of(tree), 1.0, 0, 2)) if root is not None and root.energy is not None else []
     )
-    return Table(columns(modelled=modelled, by_work=tree.by_work), rows, "From the model to its blocks")
+    return _table(tree, rows, "From the model to its blocks", modelled=modelled)
 
 
 def one_layer(tree: EnergyTree, *, modelled: bool) -> Table:
     """Return the mean layer with its blocks and their parts, in depth-first order; empty where none has parts."""
     layers = [node for node in tree.nodes if node.level == "layer" and node.energy is not None and node.children]
-    shown = columns(modelled=modelled, whole="layer", by_work=tree.by_work)
     sums = sum_energy(layers), sum_known(node.dynamic for node in layers)
     if not layers or sums[0] is None:
-        return Table(shown, [])
+        return _table(tree, [], modelled=modelled)
     energy, work = (None if item is None else Interval(item.value / len(layers)) for item in sums)
     rows = list(_descend(layers, _Whole(energy, work, tree.by_work, layer=True), 1 / len(layers), 0, 9))
     rows[0] = {**rows[0], "part": f"one of {len(layers)} layers, their mean" if len(layers) > 1 else "the layer"}
-    return Table(shown, rows)
+    return _table(tree, rows, modelled=modelled, whole="layer")
 
 
 def _is_open(node: Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -13,13 +14,13 @@ from energyscope.correlation.advice import SENSITIVITIES
 from energyscope.correlation.joint import is_joint
 from energyscope.correlation.quadrants import UNDECIDED, high_is_more
 from energyscope.impact.methods import PREDICT, QUANTIZATIONS, REMOVALS
-from energyscope.intervals import Interval, finite, interval, total_of_same
+from energyscope.intervals import Interval, finite, from_entry, interval, total_of_same
 from energyscope.reporting.charts.bars import dots
 from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.charts.theme import palette, title_of
 from energyscope.reporting.run import statistics
-from energyscope.reporting.run.report import RUN, Report
+from energyscope.reporting.run.report import RUN, Report, precision_name
 from energyscope.reporting.run.statistics import METHODS, METRICS, impact_name, method_name
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Row, Table
@@ -104,22 +105,59 @@ def ranking(report: Report) -> list[dict[str, Any]]:
     rankings = []
     for family, methods in (("quantize", SENSITIVITIES), ("remove", REMOVALS)):
         method = _first(kl, methods)
-        rows = kl[(kl["method"] == method) & kl["kind"].isin(_BLOCKS)].sort_values("value")
-        if method is not None and len(rows) > 1:
-            ordered = [(str(row["kind"]), finite(row["layer"])) for row in _records(rows)]
+        rows = _blocks(kl, method)
+        if len(rows) > 1:
+            ordered = [(row["title"], finite(row["layer"])) for row in rows]
             least, most = _names(ordered[:3]), _names(ordered[-1:])
-            rankings.append({"family": family, "method": method_name(method), "least": least, "most": most})
+            rankings.append({"family": family, "method": method_name(str(method)), "least": least, "most": most})
     return rankings
+
+
+def needs(report: Report) -> dict[str, Any] | None:
+    """Return which block, removed, changes the predictions least and most, by KL divergence, with how much.
+
+    And how many predictions (``kept``) the whole model keeps in the last ``precision`` that was judged. None where
+    nothing was removed.
+    """
+    impact = _measured(report)
+    if impact.empty:
+        return None
+    kl = _valid(impact, "kl")
+    rows = _blocks(kl, _first(kl, REMOVALS))
+    if len(rows) < 2:
+        return None
+    least, most = (
+        {"name": _named(row["title"], finite(row["layer"])), "value": row["value"]} for row in (rows[0], rows[-1])
+    )
+    scores = [score for score in report.benchmark.get("predictions") or [] if from_entry(score.get("agreement"))]
+    last: Mapping[str, Any] = scores[-1] if scores else {}
+    precision, kept = precision_name(last.get("precision")), from_entry(last.get("agreement"))
+    return {"least": least, "most": most, "precision": precision, "kept": kept}
+
+
+def _blocks(impact: pd.DataFrame, method: str | None) -> list[dict[str, Any]]:
+    """Return the rows of blocks that a method changed, the smallest value first, each with a title of its own."""
+    rows = _records(impact[(impact["method"] == method) & impact["kind"].isin(_BLOCKS)].sort_values("value"))
+    alone = Counter(str(row["kind"]) for row in rows if finite(row["layer"]) is None)
+    for row in rows:
+        kind, name = str(row["kind"]), str(row["component"]).rpartition(".")[2]
+        several = alone[kind] > 1 and finite(row["layer"]) is None
+        row["title"] = f"{title_of(kind)} ({name})" if several else title_of(kind)
+    return rows
+
+
+def _named(title: str, layer: float | None) -> str:
+    return f"the {title}" if layer is None else _names([(title, layer)])[0]
 
 
 def _names(blocks: Sequence[tuple[str, float | None]]) -> list[str]:
     """Name blocks, those of one kind together: ``attention of layers 3 and 1``."""
-    by_kind: dict[str, list[str]] = {}
-    for kind, layer in dict.fromkeys(blocks):
-        by_kind.setdefault(kind, []).extend([] if layer is None else [f"{layer:.0f}"])
+    by_title: dict[str, list[str]] = {}
+    for title, layer in dict.fromkeys(blocks):
+        by_title.setdefault(title, []).extend([] if layer is None else [f"{layer:.0f}"])
     return [
-        title_of(kind) + (f" of layer{'s' if len(layers) > 1 else ''} {fmt.listed(layers)}" if layers else "")
-        for kind, layers in by_kind.items()
+        title + (f" of layer{'s' if len(layers) > 1 else ''} {fmt.listed(layers)}" if layers else "")
+        for title, layers in by_title.items()
     ]
 
 

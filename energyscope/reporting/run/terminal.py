@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 25
 SUMMARY = "summary"
-_BLOCKS = ("part", "energy", "share", "work", "idle", "check")
+_BLOCKS = ("part", "time", "energy", "share", "work", "idle", "check")
 _WORK_BLOCKS = ("part", "work", "work_share", "grade", "check")
 _CHANGES = ("change", "phase", "saved", "time", "quality", "confidence")
 _SHOWN = {"changes": 14, "benchmark": 14, "phases": 10, "impact-by-kind": 14, "trust": 10, "energy": 10}  # rows
