@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from energyscope.errors import RunError, UsageError
 from energyscope.exporting import nothing
 from energyscope.exporting.figures import OF_TIME, figures_of
-from energyscope.failures import first_line
 from energyscope.metering.grades import QUALITIES
 from energyscope.reporting.terminal_text import printable
 
@@ -77,5 +76,5 @@ def log_to_mlflow(run: Run | ServingRun) -> str:
             for first in range(0, len(numbers), MOST_AT_ONCE):
                 mlflow.log_metrics(dict(numbers[first : first + MOST_AT_ONCE]))
     except mlflow.exceptions.MlflowException as error:
-        raise RunError(f"MLflow: {first_line(error)}") from error
+        raise RunError(f"MLflow: {error}") from error
     return str(logged.info.run_id)

@@ -74,8 +74,8 @@ def _method(run: Run | ServingRun) -> Iterator[str]:
         yield f"**MODELLED**: joules are time x {stated}, and say no more than time does."
     else:
         yield (
-            f"Method: energy of the whole board (meter {_code(sensor.get('meter') or 'unknown')}) between ticks of "
-            "its counter, divided by the calls between the same ticks. The calibration of the board's sensor "
+            f"Method: energy of the whole board (meter {_code(sensor.get('meter') or 'unknown')}) between ticks "
+            "of its counter, divided by the calls between the same ticks. The calibration of the board's sensor "
             "(about 5 %) is in no interval, and boards of one type differ by several percent."
         )
     grades = "A: half-width of the interval at most 1 %; B: 3 %; C: 10 %; worse, or disturbed: too noisy."

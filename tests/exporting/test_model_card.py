@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
@@ -13,6 +14,7 @@ from served_builder import build_served
 
 from energyscope.errors import RunError
 from energyscope.exporting import export
+from energyscope.reporting.terminal_text import printable
 
 FRONT = "---\nlicense: mit\n---\n\n# A model\n\n"
 TAGS = {"h2", "p", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td"}
@@ -87,10 +89,15 @@ def test_names_stay_text(tmp_path, which):
         "fences": "``` `x`",
     }
     run = hostile_run(tmp_path / "run", names[which])
+    run.benchmark["cells"][0]["precision"] = names[which]
     section = section_of(run)
     rendered = html_of(section)
     assert set(re.findall(r"<(\w+)", rendered)) <= TAGS
-    assert {len(row) for row in cells_of(section)} == {4}
+    rows = cells_of(section)
+    assert {len(row) for row in rows} == {4}
+    shown = printable(names[which])
+    assert any(html.unescape(row[0]).startswith(f"{shown.upper()}, an inference over") for row in rows)
+    assert html.unescape(rendered).count(f"<code>{shown}</code>") == 2  # model and device
     assert rendered.count("<h2>") == 1
     assert ModelCard(FRONT + section).data.to_dict() == {"license": "mit"}
 

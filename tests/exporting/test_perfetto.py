@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 from generation_builder import Inference, build_inference
+from page_gallery import LINES
 
 from energyscope.errors import RunError
 from energyscope.exporting import export
@@ -64,11 +65,13 @@ def test_every_event_has_the_fields_of_its_phase(run):
 
 
 def test_the_area_of_power_is_the_energy_of_the_counter(run):
-    """GIVEN the track of a board THEN power x time up to the last tick is what its counter rose by."""
-    power = tracks(events_of(run))[2, "power"]
-    rows = run.trace.sort_values("time_s")
-    end_us = power[0]["ts"] + (rows["time_s"].iloc[-1] - rows["time_s"].iloc[0]) * 1e6
-    times = [*(event["ts"] for event in power), end_us]
+    """GIVEN ticks at uneven times THEN power x time, from the first to the last, is what the counter rose by."""
+    rows = run.trace.sort_values("time_s").iloc[[0, 1, 4, 5, 9, *range(12, 40)]]
+    RunStore.open(run.path).write_rows(schema.TRACE_FILE, rows.to_dict("records"), schema.TRACE_COLUMNS)
+    found = tracks(events_of(load_run(run.path)))
+    power, ticks_us = found[2, "power"], [event["ts"] for event in found[2, "SM clock"]]
+    times = [*(event["ts"] for event in power), ticks_us[-1]]
+    assert times == ticks_us
     joules = sum(
         event["args"]["W"] * (after - before) / 1e6
         for event, (before, after) in zip(power, pairwise(times), strict=True)
@@ -106,9 +109,11 @@ def test_generations_are_slices_with_prefill_and_decode_in_them(run):
 
 
 def test_windows_are_slices_with_what_they_measured(run):
-    """GIVEN a journal on the trace's clock THEN a window is a slice of its time; what is unknown is left out."""
+    """GIVEN a journal on the trace's clock THEN a window is a slice of its time; generations are elsewhere."""
     store = RunStore.open(run.path)
     store.update(trace_origin_s=1000.0)
+    generation = {"begin_s": 1031.0, "prefill_end_s": 1031.1, "end_s": 1032.0, "tokens_s": [1031.1, 1032.0]}
+    store.journal({"stage": "generate", "generation": generation})
     window = {"calls": 40, "energy_mj": 5.5, "time_us": None}
     store.journal({"stage": "profile", "scene": "decode@1024", "subject": "node:model", "pass": 0,
                    "window": window, "ran_s": [1030.0, 1030.5]})  # fmt: skip
@@ -125,6 +130,15 @@ def test_slices_of_a_thread_never_overlap_in_part():
     spans = {"whole": (0, 9), "in it": (1, 3), "touches": (3, 9), "across": (8, 12), "later": (12, 13)}
     lanes = _lanes([(begin, end, name, {}) for name, (begin, end) in spans.items()])
     assert [[part[2] for part in lane] for lane in lanes] == [["whole", "in it", "touches", "later"], ["across"]]
+
+
+def test_names_of_others_are_one_line(tmp_path):
+    """GIVEN a board and a run with control characters in their names THEN the trace shows them without."""
+    run = build_inference(tmp_path / "run", Inference(layers=1), device={"name": LINES})
+    RunStore.open(run.path).update(name="\x1b]0;a\x07")
+    run = load_run(run.path)
+    names = [event["args"]["name"] for event in events_of(run) if event["ph"] == "M"]
+    assert names[:2] == ["]0;a", "one two three cuda:0"]
 
 
 def test_a_run_without_samples_is_one_line(tmp_path):

@@ -157,6 +157,14 @@ def test_names_keep_a_stack_one_line(tmp_path, which):
     jsonschema.validate(json.loads(export(run, "speedscope").path.read_text()), SPEEDSCOPE)
 
 
+def test_a_modelled_profile_says_so_wherever_it_is_named(tmp_path):
+    """GIVEN modelled joules THEN the file's name, which is the window's title, and each profile's say so."""
+    run = build_run(tmp_path / "run", Shape(layers=1, impact=False, modelled=True))
+    document = json.loads(export(run, "speedscope").path.read_text())
+    assert "MODELLED" in document["name"]
+    assert all("MODELLED" in profile["name"] for profile in document["profiles"])
+
+
 def test_a_run_without_components_is_one_line(tmp_path):
     """GIVEN a run that profiled nothing THEN the error names the run and what it lacks."""
     run = build_run(tmp_path / "run", Shape(profile=False, impact=False))
