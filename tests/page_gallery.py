@@ -17,6 +17,7 @@ from served_builder import build_served
 from energyscope.reporting.run.page import write_report
 from energyscope.runs.laws import write_laws
 from energyscope.runs.store import Run, RunStore, load_run
+from energyscope.serving.run import ServingRun
 from energyscope.stages.laws import laws
 
 # Names as a model, a file or a user might have them, each a known way to break a page.
@@ -52,7 +53,7 @@ REPORTS = (
     "cell",
     "deep",
 )
-OTHERS = ("comparison", "several", "deep-comparison", "laws", "six-laws", "server")
+OTHERS = ("comparison", "several", "deep-comparison", "laws", "six-laws", "server", "servers")
 
 
 def write_comparison(runs: list[Run], path: Path) -> Path:
@@ -71,6 +72,13 @@ def write_serving_page(path: Path) -> Path:
     from energyscope.reporting.serving.page import write_serving_page as write
 
     return write(path)
+
+
+def write_served_comparison(runs: list[ServingRun], path: Path) -> Path:
+    from energyscope.reporting.serving.comparison import ComparedServers
+    from energyscope.reporting.serving.comparison_page import write_served_comparison as write
+
+    return write(ComparedServers.of(runs), path / "comparison.html")
 
 
 class Gallery:
@@ -178,6 +186,9 @@ _PAGES: dict[str, Callable[[Path], Path]] = {
     "laws": lambda path: write_laws_page(build_laws(path, ONE)),
     "six-laws": lambda path: write_laws_page(build_laws(path, SIX)),
     "server": lambda path: write_serving_page(build_served(path).path),
+    "servers": lambda path: write_served_comparison(
+        [build_served(path / name, users=users) for name, users in (("a", (1, 2, 4)), ("b", (1, 4, 8)))], path
+    ),
 }
 
 

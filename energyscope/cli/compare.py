@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,11 +15,14 @@ from energyscope.cli.options import DEFAULT_ROOT, Root
 from energyscope.cli.output import draw, path_text
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from energyscope.comparison.compare import AnyRun
     from energyscope.comparison.gate import Excess
-    from energyscope.runs.store import Run
-    from energyscope.serving.run import ServingRun
 
 TOO_MUCH = 3
+# What is compared, and what writes its page, makes its JSON and its answer for a terminal.
+Shown = tuple[Any, Callable[..., Path], Callable[..., dict[str, Any]], Callable[..., "RenderableType"]]
 
 
 @report_errors
@@ -34,8 +38,8 @@ def command(
         str | None,
         typer.Option(
             metavar="PERCENT",
-            help="Exit with 3 if a whole model takes more energy (eager: work) than the baseline by more than "
-            "this, such as 5%.",
+            help="Exit with 3 if a whole model (eager: its work) or a server's request takes more energy than the "
+            "baseline by more than this, such as 5%.",
         ),
     ] = None,
     report: Annotated[
@@ -48,62 +52,66 @@ def command(
     """Print how runs differ from a baseline, and draw a page of that."""
     from energyscope.comparison.gate import allowed, exceeding
     from energyscope.errors import UsageError
-    from energyscope.reporting.comparison.source import ComparedRuns
-    from energyscope.reporting.comparison.terminal import answer_of, record
     from energyscope.reporting.terminal_text import printable
 
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other: give one of them")
     limit = None if fail_if_more_than is None else allowed(fail_if_more_than)
-    if servers := _servers([*([baseline] if baseline else []), *runs], root):
-        if report or limit is not None:
-            raise UsageError("runs of servers are compared as tables: leave --report and --fail-if-more-than out")
-        _show_servers(servers, as_json=as_json)
-        return
-    source = ComparedRuns.of(_load(runs, baseline, root))
+    shown = _servers if _are_servers([*([baseline] if baseline else []), *runs], root) else _models
+    source, writes, record, answer = shown(runs, baseline, root)
     page = None
     if report or not (no_report or as_json):
-        from energyscope.reporting.comparison.page import default_path, write_comparison
+        from energyscope.reporting.comparison.page import default_path
 
-        path = write_comparison(source, report or default_path([run.name for run in source.runs], root))
+        path = writes(source, report or default_path([run.name for run in source.runs], root))
         page = path_text(path, sys.stderr if as_json else sys.stdout)
     if as_json:
         typer.echo(json.dumps(record(source), indent=1, default=str))
         if page:
             typer.echo(f"report: {page}", err=True)
     else:
-        draw(lambda width: answer_of(source, width, page))
+        draw(lambda width: answer(source, width, page))
     if limit is not None and (excesses := exceeding(source.comparison, limit)):
         for excess in excesses:
             typer.echo(printable(_excess_line(excess, source.comparison.baseline)), err=True)
         raise typer.Exit(TOO_MUCH)
 
 
-def _servers(references: list[str], root: Path) -> list[ServingRun]:
-    """Read the runs where all are of servers, the baseline first; none where none is."""
+def _are_servers(references: list[str], root: Path) -> bool:
+    """Whether all runs are of servers, and not none."""
     from energyscope.errors import UsageError
     from energyscope.runs.store import find_run
-    from energyscope.serving.run import is_serving, load_serving
+    from energyscope.serving.run import is_serving
 
-    if len(references) < 2:
-        return []
     paths = [find_run(reference, root) for reference in references]
     of_servers = [path for path in paths if is_serving(path)]
     if of_servers and len(of_servers) < len(paths):
         raise UsageError(f"{of_servers[0]} is of a server: compare it with another of a server")
-    return list(map(load_serving, of_servers))
+    return bool(of_servers)
 
 
-def _show_servers(servers: list[ServingRun], *, as_json: bool) -> None:
-    from energyscope.reporting.serving.comparison import served_table
+def _models(references: list[str], baseline: str | None, root: Path) -> Shown:
+    """Return runs of models, and what writes their page, makes their JSON and their answer."""
+    from energyscope.reporting.comparison.page import write_comparison
+    from energyscope.reporting.comparison.source import ComparedRuns
+    from energyscope.reporting.comparison.terminal import answer_of, record
+    from energyscope.runs.store import load_run
 
-    first, *others = servers
-    tables = [served_table(first, other) for other in others]
-    if as_json:
-        typer.echo(json.dumps([{"title": table.title, "rows": table.records()} for table in tables], indent=1))
-        return
-    for table in tables:
-        draw(table.rich)
+    return ComparedRuns.of(_load(references, baseline, root, load_run)), write_comparison, record, answer_of
+
+
+def _servers(references: list[str], baseline: str | None, root: Path) -> Shown:
+    """Return the same of measured servers."""
+    from energyscope.reporting.serving.comparison import ComparedServers
+    from energyscope.reporting.serving.comparison_page import (
+        served_answer,
+        served_record,
+        write_served_comparison,
+    )
+    from energyscope.serving.run import load_serving
+
+    source = ComparedServers.of(_load(references, baseline, root, load_serving))
+    return source, write_served_comparison, served_record, served_answer
 
 
 def _excess_line(excess: Excess, baseline: str) -> str:
@@ -115,18 +123,19 @@ def _excess_line(excess: Excess, baseline: str) -> str:
     )
 
 
-def _load(references: list[str], baseline: str | None, root: Path) -> list[Run]:
+def _load(
+    references: list[str], baseline: str | None, root: Path, load: Callable[[str, Path], AnyRun]
+) -> list[AnyRun]:
     """Read the runs, the baseline first."""
     from energyscope.errors import UsageError
-    from energyscope.runs.store import load_run
 
     few = UsageError("compare needs two runs or more: `energyscope runs` lists them")
     if len(references) + bool(baseline) < 2:
         raise few
-    loaded = [load_run(reference, root) for reference in ([baseline] if baseline else []) + references]
+    loaded: list[AnyRun] = [load(reference, root) for reference in ([baseline] if baseline else []) + references]
     if baseline:
         first = loaded[0].path.resolve()
-        loaded = [loaded[0], *(run for run in loaded[1:] if run.path.resolve() != first)]
+        loaded = loaded[:1] + [run for run in loaded[1:] if run.path.resolve() != first]
     if len(loaded) < 2:
         raise few
     paths = [run.path.resolve() for run in loaded]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from energyscope.comparison.basis import (
     DYNAMIC,
@@ -25,7 +25,8 @@ from energyscope.comparison.conditions import (
     unfinished,
     warnings,
 )
-from energyscope.comparison.difference import Difference
+from energyscope.comparison.difference import LEADS, Difference
+from energyscope.comparison.gate import Energy
 from energyscope.comparison.parts import Alignment, by_depth, compare_parts
 from energyscope.comparison.whole import (
     BenchmarkComparison,
@@ -44,6 +45,9 @@ from energyscope.runs.tree import EnergyTree, energy_tree
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
+    from energyscope.serving.run import ServingRun
+
+AnyRun = TypeVar("AnyRun", "Run", "ServingRun")
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,18 @@ class Comparison:
     pairs: tuple[PairComparison, ...]
     benchmarks: tuple[BenchmarkComparison, ...] = ()
 
+    def energies(self) -> Iterator[Energy]:
+        """Yield the energies by which whole models are compared."""
+        tables: list[tuple[RunComparison, str, Sequence[Difference]]]
+        tables = [(pair, pair.scene or pair.other_scene or "", pair.whole) for pair in self.pairs]
+        tables += [(generation, "", generation.rows) for generation in self.generations]
+        for benchmark in self.benchmarks:
+            for cell in benchmark.cells:
+                at = f"{cell.precision}, batch {cell.batch_size} x {cell.sequence_length} tokens"
+                tables.append((benchmark, at, cell.rows))
+        for of, at, rows in tables:
+            yield from ((of.other, at, item) for item in rows if item.name in LEADS[of.basis])
+
 
 def compare(runs: Sequence[Run]) -> Comparison:
     """Compare runs with the first of them.
@@ -113,7 +129,7 @@ def compare(runs: Sequence[Run]) -> Comparison:
     )
 
 
-def with_unique_names(runs: Sequence[Run]) -> list[Run]:
+def with_unique_names(runs: Sequence[AnyRun]) -> list[AnyRun]:
     """Return the runs with unique names: with the directory above where that differs, else with a number."""
     folders = {run.path: run.path.resolve().parent.name for run in runs}
     by_name = group_by(runs, lambda run: run.name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from energyscope.accounting.records import CLOCKS_APART
 from energyscope.comparison.basis import DYNAMIC, TOTAL, Basis, basis_of
@@ -57,6 +57,15 @@ _VARIED = (
 _UNASKED = frozenset({"settings.double_quant", "settings.skip_modules", "settings.adapter", "settings.device_map",
                       "settings.tensor_parallel"})  # fmt: skip
 _UNFINISHED = {"interrupted", "failed", "running", "not begun"}
+
+
+class Recorded(Protocol):
+    """A run of any kind: its name and its run.json."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def document(self) -> Document: ...
 
 
 @dataclass(frozen=True)
@@ -200,7 +209,7 @@ def _methods(documents: tuple[Document, Document], subject: Subject) -> tuple[li
     return [], [reason("older-method-in", whose=whose, changes=changes) for changes, whose in older.items()]
 
 
-def unfinished(runs: Iterable[Run]) -> Iterator[dict[str, str]]:
+def unfinished(runs: Iterable[Recorded]) -> Iterator[dict[str, str]]:
     """Yield the stages that were asked for and are not done: ``run``, ``stage`` and ``state`` of each."""
     for run in runs:
         states = dict.fromkeys(_at(run.document, "settings.stages") or (), "not begun")
@@ -212,7 +221,7 @@ def unfinished(runs: Iterable[Run]) -> Iterator[dict[str, str]]:
                 yield {"run": run.name, "stage": stage, "state": state}
 
 
-def warnings(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+def warnings(runs: Iterable[Recorded]) -> Iterator[dict[str, Any]]:
     """Yield the runs' warnings, each once with the names of the ``runs`` that have it."""
     pairs = ((str(warning), run.name) for run in runs for warning in run.document.get("warnings") or ())
     for warning, group in group_by(dict.fromkeys(pairs), itemgetter(0)).items():

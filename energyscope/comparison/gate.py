@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from energyscope.comparison.difference import LEADS, MORE, NOT_COMPARABLE, Difference
+from energyscope.comparison.difference import MORE, NOT_COMPARABLE, Difference
 from energyscope.errors import RunError, UsageError
 from energyscope.reasons import words
 
-if TYPE_CHECKING:
-    from energyscope.comparison.compare import Comparison
-    from energyscope.comparison.conditions import RunComparison
+Energy = tuple[str, str, Difference]  # the other run, at which phase, shape or load, and how its energy differs
+
+
+class Compared(Protocol):
+    """Runs against a baseline, and the energies by which they are judged."""
+
+    @property
+    def baseline(self) -> str: ...
+    @property
+    def pairs(self) -> Sequence[Any]: ...
+    def energies(self) -> Iterable[Energy]: ...
 
 
 @dataclass(frozen=True)
 class Excess:
-    """An energy of a whole model that is more than allowed: of which run, ``at`` which phase or shape."""
+    """An energy of a whole model, or of a request, that is more than allowed: of which run, ``at`` which phase,
+    shape or load.
+    """
 
     run: str
     at: str
@@ -42,12 +52,10 @@ def allowed(written: str) -> float:
     return percent / 100
 
 
-def exceeding(comparison: Comparison, limit: float) -> list[Excess]:
-    """Return every energy of a whole model that is more than the baseline's by over a share, ``limit``, of it.
+def exceeding(comparison: Compared, limit: float) -> list[Excess]:
+    """Return every energy of a whole model, or of a request, that exceeds the baseline's by a share, ``limit``.
 
-    Of eager runs, that is their work.
-
-    Only a verdict of more counts, so a difference that is not shown never does.
+    Of eager runs, that is their work. Only a verdict of more counts, so a difference that is not shown never does.
 
     Raises:
         RunError: a run has no energy with a verdict, so that nothing can be said of it.
@@ -55,7 +63,7 @@ def exceeding(comparison: Comparison, limit: float) -> list[Excess]:
     """
     excesses: list[Excess] = []
     for name in dict.fromkeys(pair.other for pair in comparison.pairs):
-        energies = [(at, item) for other, at, item in _energies(comparison) if other == name]
+        energies = [(at, item) for other, at, item in comparison.energies() if other == name]
         judged = [(at, item) for at, item in energies if item.verdict != NOT_COMPARABLE]
         if not judged:
             why = next((words(item.reason) for _, item in energies if item.reason), "no energy is in both runs")
@@ -66,16 +74,3 @@ def exceeding(comparison: Comparison, limit: float) -> list[Excess]:
             if item.verdict == MORE and item.relative and item.relative.value - 1 > limit
         ]
     return excesses
-
-
-def _energies(comparison: Comparison) -> Iterator[tuple[str, str, Difference]]:
-    """Yield the energies by which whole models are compared: the other run, the phase or shape, the difference."""
-    tables: list[tuple[RunComparison, str, Sequence[Difference]]]
-    tables = [(pair, pair.scene or pair.other_scene or "", pair.whole) for pair in comparison.pairs]
-    tables += [(generation, "", generation.rows) for generation in comparison.generations]
-    for benchmark in comparison.benchmarks:
-        for cell in benchmark.cells:
-            at = f"{cell.precision}, batch {cell.batch_size} x {cell.sequence_length} tokens"
-            tables.append((benchmark, at, cell.rows))
-    for of, at, rows in tables:
-        yield from ((of.other, at, item) for item in rows if item.name in LEADS[of.basis])

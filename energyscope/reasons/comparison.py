@@ -16,6 +16,7 @@ WORDS: dict[str, str] = {
     "too-noisy": "too noisy in {whose:list}",
     # what to know of what is compared
     "both-modelled": "both are MODELLED: a difference of joules is one of time",
+    "loads-alone": "in {run} alone, and not compared: {loads:list}",
     "moments-alone": "in {run} alone, and not compared: {moments:list}",
     "older-method-in": "measured by an older method in {whose:list}: {changes:reason}",
     "same-execution": "both in {execution}",

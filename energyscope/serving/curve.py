@@ -30,6 +30,7 @@ FEWEST_SLOTS = 5
 LAGS = 4  # slots whose noise may be correlated
 KNEE = 0.9  # of the highest throughput: fewer users that reach it wait less
 MANY = 50  # requests, of which a 99th percentile says something
+PARTS, FEWEST_PARTS = 10, 4  # of a load's requests, whose medians are compared
 ROUNDS = 2  # requests after each other that a steady part must have room for: users keep in step at first
 FEW_TEXTS = 1.5  # tokens that a text brings, beyond which times of single tokens are not known
 LATE_SHARE = 0.1  # of a load's requests that may queue up
@@ -152,8 +153,7 @@ def _rate(answers: Sequence[Answer], begin_s: float, end_s: float) -> float | No
 
 
 def _latencies(answers: Sequence[Answer]) -> dict[str, Any]:
-    first = [answer.chunks_s[0] - answer.sent_s for answer in answers]
-    each = [seconds for answer in answers if new_tokens(answer) > 1 and (seconds := token_s(answer)) is not None]
+    first, each = first_texts_s(answers), later_tokens_s(answers)
     prompts = [answer.prompt_tokens for answer in answers if answer.prompt_tokens is not None]
     return {
         "prompt_tokens": float(np.mean(prompts)) if prompts else None,
@@ -164,6 +164,31 @@ def _latencies(answers: Sequence[Answer]) -> dict[str, Any]:
         "tpot_p99_s": _rare(each),
         "late_p99_s": _rare([answer.sent_s - answer.due_s for answer in answers]),
     }
+
+
+def first_texts_s(answers: Sequence[Answer]) -> list[float]:
+    """Return the time (s) to the first text of each answer."""
+    return [answer.chunks_s[0] - answer.sent_s for answer in answers]
+
+
+def later_tokens_s(answers: Sequence[Answer]) -> list[float]:
+    """Return the time (s) per token after the first of each answer that has several."""
+    return [seconds for answer in answers if new_tokens(answer) > 1 and (seconds := token_s(answer)) is not None]
+
+
+def median_s(values: Sequence[float]) -> Interval | None:
+    """Return the median of times in their order, with its 95 % interval; no interval of few.
+
+    The interval is that of the medians of parts that follow each other, since requests at work together are alike.
+    """
+    if not values:
+        return None
+    value, parts = float(np.median(values)), min(PARTS, len(values))
+    if parts < FEWEST_PARTS:
+        return Interval(value)
+    medians = [float(np.median(part)) for part in np.array_split(np.asarray(values), parts)]
+    half = student_t(parts - 1) * float(np.std(medians, ddof=1)) / math.sqrt(parts)
+    return Interval(value, value - half, value + half)
 
 
 def _quantile(values: Sequence[float], share: float) -> float | None:

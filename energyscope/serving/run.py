@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError, UsageError
+from energyscope.grouping import group_by
 from energyscope.runs import schema
 from energyscope.runs.files import own_file, read_json, read_table, write_bytes
 from energyscope.runs.store import DEFAULT_ROOT, find_run, read_document
 from energyscope.serving.curve import LoadRow
 from energyscope.serving.document import VERSION
-from energyscope.serving.requests import Served
+from energyscope.serving.requests import Answer, Served
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,7 @@ ENTRIES = {  # of serving.json's lists, with the keys of numbers and of texts in
     "held_out": (("measured_j", "predicted_j", "error"), ("load",)),
 }
 SECTIONS = ("serving", "settings", "sensor", "device", "model", "stages")  # of run.json
+ANSWERS = tuple(field.name for field in fields(Answer))
 LARGEST = 1e15  # no number of a run is larger
 
 
@@ -133,6 +135,23 @@ def _is_number(value: object) -> bool:
     if value is None:
         return True
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
+
+
+def read_requests(run: ServingRun, kind: str) -> dict[str, list[Answer]]:
+    """Return the answers of loads of a kind that came whole, in the order in which they were sent.
+
+    Times are from their load's begin. Empty where the file cannot be read: it may be of anybody.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        own_file(run.path / schema.REQUESTS_FILE)
+        rows = pq.read_table(run.path / schema.REQUESTS_FILE, filters=[("kind", "=", kind)]).to_pylist()
+        answers = [Answer.of({name: row[name] for name in ANSWERS}) for row in rows]
+        whole = [answer for answer in answers if answer.error is None and answer.chunks_s]
+        return group_by(sorted(whole, key=lambda answer: answer.sent_s), lambda answer: answer.load)
+    except (OSError, RunError, ValueError, TypeError, KeyError):
+        return {}
 
 
 def write_requests(path: Path, loads: Iterable[Served]) -> None:

@@ -1,4 +1,4 @@
-"""The page, the terminal and the comparison of measured servers."""
+"""The page and the terminal text of measured servers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import json
 import pytest
 from page_gallery import HOSTILE
 from served_builder import build_served
-from simulated_server import SimulatedServer
 
-from energyscope.comparison.served import compare_served
 from energyscope.errors import RunError
 from energyscope.reporting.serving.answer import ServingAnswer
 from energyscope.reporting.serving.page import serving_page
@@ -49,24 +47,6 @@ def test_money_and_carbon_follow_from_the_energy(served):
     assert row["kwh"] == pytest.approx(row["token"] * 1e6 / 3.6e6)
     assert row["money"] == pytest.approx(0.3 * row["kwh"])
     assert row["co2e_kg"] == pytest.approx(0.4 * row["kwh"])
-
-
-def test_a_costlier_engine_is_told_from_the_same_one(tmp_path, served):
-    """GIVEN steps that cost a fifth more THEN requests and tokens take more, and the idle engine does not."""
-    other = build_served(tmp_path / "after", SimulatedServer(steps=1.44, noise=0.004))
-    verdicts = {item.name: item.verdict for item in compare_served(served, other)}
-    assert verdicts["requests by 1"] == verdicts["a token in answers by 1"] == "more"
-    assert verdicts["idle engine"] == "no-difference-shown"
-    again = {item.verdict for item in compare_served(served, build_served(tmp_path / "again"))}
-    assert again.isdisjoint({"less", "more"})
-
-
-def test_other_requests_are_not_compared(tmp_path, served):
-    """GIVEN another request THEN there is no verdict, and the reason names the option."""
-    other = build_served(tmp_path / "other", prompt_tokens="256")
-    differences = compare_served(served, other)
-    assert {item.verdict for item in differences} == {"not-comparable"}
-    assert "--prompt-tokens" in str(differences[0].reason)
 
 
 @pytest.mark.parametrize("words", HOSTILE.values(), ids=HOSTILE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,9 +35,10 @@ from energyscope.runs.store import Run
 _PER = {PER_PASS: "forward pass", PER_STEP: "decode step", PER_INFERENCE: "inference"}
 _IMPLIED = (BOARD, "device.power_limit_w", "driver", "sensor.meter", "sensor.watts")  # by another device
 _MOST_BARS = 9
+RANDOM, MODELLED = "random weights", "MODELLED"
 _WARNED = {
-    "random weights": RANDOM_WEIGHTS,
-    "MODELLED": "No power sensor was read: every joule is time x stated watts.",
+    RANDOM: RANDOM_WEIGHTS,
+    MODELLED: "No power sensor was read: every joule is time x stated watts.",
 }
 
 
@@ -104,13 +106,13 @@ class ComparisonAnswer:
         what = "Modelled energy" if self.against.modelled else "Work" if self.facts["work"] else "Energy"
         errors = " and ".join(fmt.measured(energy, "mJ") for energy in (lead.baseline, lead.other))
         ratio = "Work ratio" if self.facts["work"] else "Energy ratio"
-        stats = [Stat(f"{what} per {self.facts['unit']}", _both(lead, "mJ"), hint=errors),
+        stats = [Stat(f"{what} per {self.facts['unit']}", both(lead, "mJ"), hint=errors),
                  Stat.of(ratio, lead.relative, "ratio")]  # fmt: skip
         ratios = ((LATENCY, "Time ratio"), (POWER, "Power ratio"))
         stats += [Stat.of(title, rows[name].relative, "ratio") for name, title in ratios if name in rows]
         scores = [name for name in SCORES if name in rows]
         stats += [
-            Stat(name.capitalize(), _both(rows[name], "share" if name == "accuracy" else "")) for name in scores
+            Stat(name.capitalize(), both(rows[name], "share" if name == "accuracy" else "")) for name in scores
         ]
         return stats[:5]
 
@@ -186,23 +188,35 @@ def figures(source: ComparedRuns) -> list[Figure]:
 
 def chips(source: ComparedRuns) -> list[Chip]:
     """Return what was measured, how and where; what differs between the runs is marked."""
-    reports, every = source.reports, []
-    for values in (
+    reports = source.reports
+    values = (
         [_device(report) for report in reports],
         [str(report.part("model").get("name") or "") for report in reports],
         [report.precision for report in reports],
         [execution_name(report.part("settings").get("execution") or "eager") for report in reports],
-    ):
-        if not any(values):
-            continue
-        names = list(dict.fromkeys(value or fmt.UNKNOWN for value in values))
-        text = " \u2192 ".join(names[:3]) + " \u2026" * (len(names) > 3)
-        every.append(Chip(text, "differs" if len(names) > 1 else ""))
-    warned = ([report.random for report in reports], [report.modelled for report in reports])
-    for (word, hint), flags in zip(_WARNED.items(), warned, strict=True):
-        names = [name for name, flag in zip(source.names, flags, strict=True) if flag]
-        if names:
-            every.append(Chip(word if all(flags) else f"{word}: {fmt.listed(names, 2)}", "warn", hint))
+    )
+    flags = {
+        RANDOM: [report.random for report in reports],
+        MODELLED: [report.modelled for report in reports],
+    }
+    return chips_of(source.names, values, flags)
+
+
+def chips_of(
+    names: Sequence[str], values: Iterable[Sequence[str]], flags: Mapping[str, Sequence[bool]]
+) -> list[Chip]:
+    """Return a chip for each of the ``values`` of runs, and for each of the ``flags`` that one of them has."""
+    every = []
+    for of_runs in values:
+        if any(of_runs):
+            different = list(dict.fromkeys(value or fmt.UNKNOWN for value in of_runs))
+            text = " \u2192 ".join(different[:3]) + " \u2026" * (len(different) > 3)
+            every.append(Chip(text, "differs" if len(different) > 1 else ""))
+    for word, of_flag in flags.items():
+        flagged = [name for name, flag in zip(names, of_flag, strict=True) if flag]
+        if flagged:
+            text = word if all(of_flag) else f"{word}: {fmt.listed(flagged, 2)}"
+            every.append(Chip(text, "warn", _WARNED[word]))
     return every
 
 
@@ -220,6 +234,7 @@ def _stages(run: Run) -> list[str]:
     return [name for name, result in results.items() if result]
 
 
-def _both(item: Difference, unit: str) -> str:
+def both(item: Difference, unit: str) -> str:
+    """Write the values of both runs."""
     values = [side.value if side else None for side in (item.baseline, item.other)]
     return " \u2192 ".join(fmt.quantity(value, unit) for value in values)

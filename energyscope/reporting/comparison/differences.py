@@ -11,7 +11,7 @@ from energyscope.comparison.difference import LATENCY, LESS, POWER, SHOWN, TOKEN
 from energyscope.comparison.difference import NOT_COMPARABLE as UNDECIDED
 from energyscope.reporting.charts.bars import bars, dots
 from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
-from energyscope.reporting.comparison.source import Against
+from energyscope.reporting.comparison.source import Sides
 from energyscope.reporting.section import View
 from energyscope.reporting.table import Amount, Column, Row, Table
 
@@ -23,6 +23,7 @@ _VERDICTS = {"less": "less", "more": "more", "no-difference-shown": "not shown"}
 _WHY = {"too-noisy": "too noisy", "interval-unknown": "no interval", "in-one-run": "in one run only",
         "in-neither-run": "in neither run", "eager-total": "eager total"}  # fmt: skip
 _OTHER_BOARD = "other board"
+CHANGE = Column("change", "Difference", "", "other - baseline, with 95 % interval")
 _SPREAD = 12.0  # ratios that differ by more stand on a logarithmic axis
 
 
@@ -71,7 +72,7 @@ def _verdict(item: Difference) -> str:
     return _OTHER_BOARD if why.values.get("names") == [NAMES[BOARD]] else _WHY.get(str(why.code), NOT_COMPARABLE)
 
 
-def table(against: Against, rows: Iterable[Row], heading: str, first: str = "What") -> Table:
+def table(against: Sides, rows: Iterable[Row], heading: str, first: str = "What") -> Table:
     """Return rows of differences as a table, with columns of shares where rows have them."""
     rows = list(rows)
     shared = any("share_verdict" in each for each in rows)

@@ -39,7 +39,17 @@ def write_comparison(runs: ComparedRuns | Iterable[Run], target: Path) -> Path:
         RunError: charts cannot be drawn here, or the file cannot be written.
 
     """
-    html = comparison_page(runs if isinstance(runs, ComparedRuns) else ComparedRuns.of(runs), target.parent)
+    source = runs if isinstance(runs, ComparedRuns) else ComparedRuns.of(runs)
+    return write_in_folder(target, comparison_page(source, target.parent))
+
+
+def write_in_folder(target: Path, html: str) -> Path:
+    """Write a page into a folder that is made where it is missing, and return its path.
+
+    Raises:
+        RunError: it cannot be written.
+
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -58,12 +68,12 @@ def comparison_page(source: ComparedRuns, folder: Path) -> str:
         top=top,
         chips=chips(source),
         answers=[ComparisonAnswer(against) for against in source.others],
-        links=[_link(run, folder) for run in source.runs],
+        links=[link(run.path, folder) for run in source.runs],
         version=importlib.metadata.version("energyscope-llm"),
     )
 
 
-def _link(run: Run, folder: Path) -> str | None:
+def link(run: Path, folder: Path) -> str | None:
     """Return where the page of a run is, from where this one stands."""
-    report = run.path / REPORT_FILE
+    report = run / REPORT_FILE
     return quote(os.path.relpath(report.resolve(), folder.resolve())) if report.is_file() else None

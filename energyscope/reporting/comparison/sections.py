@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from energyscope import format as fmt
 from energyscope.comparison.basis import DYNAMIC, MEASURES, TOTAL, Basis
-from energyscope.comparison.conditions import EXECUTION, NAMES, PRECISION, value_of
+from energyscope.comparison.conditions import EXECUTION, NAMES, PRECISION, Document, value_of
 from energyscope.comparison.difference import LATENCY, LEADS, POWER
 from energyscope.comparison.parts import layers_of, mostly_invalid
 from energyscope.comparison.whole import SCORES, cells_of, evaluation_of, per_work, predictions_of
 from energyscope.intervals import from_entry, interval, not_negative
-from energyscope.reasons import reason
+from energyscope.reasons import Reason, reason
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import title_of
@@ -287,7 +287,7 @@ def every_difference(source: ComparedRuns) -> Content | None:
         ]  # fmt: skip
         table = differences.table(against, rows, "Every component", "Component")
         name, *values = table.columns
-        values.insert(3, Column("change", "Difference", "", "other - baseline, with 95 % interval"))
+        values.insert(3, differences.CHANGE)
         columns = [name, Column("of", "Kind"), Column("workload", "Workload"), *values,
                    Column("count", "Stands for", "count"), Column("origin", "Measured")]  # fmt: skip
         tables |= {f"all-{against.key}": Table(columns, rows, table.title)} if rows else {}
@@ -297,22 +297,33 @@ def every_difference(source: ComparedRuns) -> Content | None:
 @COMPARE.section(7, "conditions", "Conditions")
 def conditions(source: ComparedRuns) -> Content:
     """Return the conditions under which each run was made: those that differ, and those that are the same."""
-    columns = [Column("name", "Condition"), *(Column(str(index), name) for index, name in enumerate(source.names))]
+    documents = dict(zip(source.names, (run.document for run in source.runs), strict=True))
+    remarks = {
+        against.names[1]: list(dict.fromkeys(remark for pair in against.every() for remark in pair.remarks))
+        for against in source.others
+    }
+    return conditions_of(documents, NAMES, remarks, source.comparison.warnings)
+
+
+def conditions_of(
+    documents: Mapping[str, Document],
+    fields: Mapping[str, str],
+    remarks: Mapping[str, Sequence[Reason]],
+    warnings: Sequence[Mapping[str, Any]],
+) -> Content:
+    """Return the named fields of runs' documents, by the runs' names: those that differ, and those that do not."""
+    columns = [Column("name", "Condition"), *(Column(str(index), name) for index, name in enumerate(documents))]
     rows: dict[bool, list[Row]] = {True: [], False: []}
-    for field, name in NAMES.items():
-        values = [value_of(run.document, field) for run in source.runs]
-        if any(value not in (None, False) for value in values):
+    for field, name in fields.items():
+        values = [value_of(document, field) for document in documents.values()]
+        if any(value not in (None, False, []) for value in values):
             cells = {str(index): _written(field, value) for index, value in enumerate(values)}
             rows[len(set(map(str, values))) > 1].append({"name": capital(name), **cells})
     tables = {
         "differ": Table(columns, rows[True], "What differs"),
         "same": Table(columns, rows[False], "What is the same"),
     }
-    remarks = {
-        against.names[1]: list(dict.fromkeys(remark for pair in against.every() for remark in pair.remarks))
-        for against in source.others
-    }
-    data = {"remarks": [item for item in remarks.items() if item[1]], "warnings": source.comparison.warnings}
+    data = {"remarks": [item for item in remarks.items() if item[1]], "warnings": warnings}
     return Content(data, [], tables)
 
 
@@ -326,6 +337,8 @@ _WRITTEN: dict[str, Callable[[Any], str]] = {
 
 def _written(field: str, value: Any) -> Any:
     """Write a value of a condition as the rest of the page does."""
+    if isinstance(value, list):
+        return fmt.listed(list(map(str, value)))
     return _WRITTEN[field](value) if field in _WRITTEN and value is not None else value
 
 

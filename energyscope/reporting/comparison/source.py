@@ -80,11 +80,22 @@ class SameWorkload:
 
 
 @dataclass(frozen=True)
-class Against:
-    """One other run against the baseline; ``key`` is its value in the page's dimension ``other``."""
+class Sides:
+    """The names of two runs; ``key`` is the other one's value in the page's dimension ``other``."""
 
     key: str
     names: tuple[str, str]
+
+    @property
+    def heads(self) -> tuple[str, str]:
+        """The names of both runs as they head columns."""
+        return self.names if max(map(len, self.names)) <= _LONGEST else ("Baseline", "Other")
+
+
+@dataclass(frozen=True)
+class Against(Sides):
+    """One other run against the baseline."""
+
     reports: tuple[Report, Report]
     pairs: Sequence[PairComparison]
     generation: GenerationComparison | None
@@ -99,11 +110,6 @@ class Against:
     def phases(self) -> list[tuple[str, str]]:
         """The switch between its workloads: values and labels."""
         return [(str(place), workload.sides[0].label) for place, workload in enumerate(self.workloads)]
-
-    @property
-    def heads(self) -> tuple[str, str]:
-        """The names of both runs as they head columns."""
-        return self.names if max(map(len, self.names)) <= _LONGEST else ("Baseline", "Other")
 
     @property
     def modelled(self) -> bool:
@@ -211,7 +217,12 @@ class ComparedRuns:
     @property
     def switch(self) -> list[tuple[str, str]]:
         """The switch between other runs: values and labels; empty where there is one."""
-        return [(against.key, against.names[1]) for against in self.others] if len(self.others) > 1 else []
+        return switch_of(self.others)
+
+
+def switch_of(others: Sequence[Sides]) -> list[tuple[str, str]]:
+    """Return the switch between other runs: values and labels; empty where there is one."""
+    return [(sides.key, sides.names[1]) for sides in others] if len(others) > 1 else []
 
 
 COMPARE: Page[ComparedRuns] = Page("compare")
