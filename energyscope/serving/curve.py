@@ -179,7 +179,8 @@ def later_tokens_s(answers: Sequence[Answer]) -> list[float]:
 def median_s(values: Sequence[float]) -> Interval | None:
     """Return the median of times in their order, with its 95 % interval; no interval of few.
 
-    The interval is that of the medians of parts that follow each other, since requests at work together are alike.
+    Its width is the scatter of the medians of parts that follow each other, however many there are: users keep in
+    step, so the parts of one load are alike, and those of another load are not like them.
     """
     if not values:
         return None
@@ -187,7 +188,7 @@ def median_s(values: Sequence[float]) -> Interval | None:
     if parts < FEWEST_PARTS:
         return Interval(value)
     medians = [float(np.median(part)) for part in np.array_split(np.asarray(values), parts)]
-    half = student_t(parts - 1) * float(np.std(medians, ddof=1)) / math.sqrt(parts)
+    half = student_t(parts - 1) * float(np.std(medians, ddof=1))
     return Interval(value, value - half, value + half)
 
 

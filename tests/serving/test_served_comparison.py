@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import pandas as pd
 import pytest
 import simulated_server
 from page_gallery import HOSTILE
@@ -105,12 +106,28 @@ def test_latencies_without_their_requests_have_no_verdict(root, tmp_path):
     assert verdicts(damaged, PER_REQUEST)["requests by 2"] == "more"
 
 
+def test_without_energies_latencies_are_compared(root, tmp_path, command):
+    """GIVEN loads too short for an energy THEN the answer says so, and latencies are shown; nothing is judged."""
+    for name in ("a", "b"):
+        changed(tmp_path / name, root / "before")
+        loads = pd.read_csv(tmp_path / name / "serving.csv")
+        loads[["request_j", "request_low_j", "request_high_j", "token_j"]] = None
+        loads.to_csv(tmp_path / name / "serving.csv", index=False)
+        serving = json.loads((tmp_path / name / "serving.json").read_text(encoding="utf-8"))
+        (tmp_path / name / "serving.json").write_text(json.dumps({**serving, "phases": []}), encoding="utf-8")
+    done = command("compare", "a", "b", "--root", ".", cwd=tmp_path)
+    assert "no measured energy in common" in done.stdout
+    assert "Only latencies are compared." in done.stdout
+    assert "Time per token" in done.stdout
+    assert command("compare", "a", "b", "--root", ".", "--fail-if-more-than", "5%", cwd=tmp_path).returncode == 1
+
+
 @pytest.mark.parametrize(
     ("values", "half"),
-    [([], None), ([1.0, 2.0, 3.0], 0), ([0.5] * 40, 0), ([1.0, 2.0, 3.0, 4.0], 3.182 * (5 / 3) ** 0.5 / 2)],
+    [([], None), ([1.0, 2.0, 3.0], 0), ([0.5] * 40, 0), ([1.0, 2.0, 3.0, 4.0], 3.182 * (5 / 3) ** 0.5)],
 )
 def test_the_interval_of_a_median_is_that_of_its_parts(values, half):
-    """GIVEN times THEN the interval is Student's of the parts' medians; few have none."""
+    """GIVEN times THEN the interval is that of one more part's median; few have none."""
     item = median_s(values)
     if half is None:
         assert item is None

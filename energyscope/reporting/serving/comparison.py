@@ -37,6 +37,7 @@ from energyscope.reporting.table import Column, Table
 from energyscope.serving.run import ServingRun
 
 CURVES = "load-curves"
+_NO_BREAK = "\u00a0"
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,9 @@ class ServedAgainst(Sides):
     @property
     def main_costs(self) -> list[Difference]:
         """Of a token of the longest prompts, of one generated alone and among most, and of the idle engine."""
-        prompts, answers = ([item for item in self.pair.costs if item.name.startswith(word)] for word in TOKENS)
-        idle = [item for item in self.pair.costs if item.name == IDLE_ENGINE]
+        known = [item for item in self.pair.costs if item.change]
+        prompts, answers = ([item for item in known if item.name.startswith(word)] for word in TOKENS)
+        idle = [item for item in known if item.name == IDLE_ENGINE]
         return [*prompts[-1:], *answers[:1], *answers[1:][-1:], *idle]
 
     @cached_property
@@ -142,6 +144,7 @@ class ServedAnswer:
             "board": obstacles == [NAMES[BOARD]] and not of_lead,
             "halves": [fmt.relative(item) for item in (lead.baseline, lead.other)] if lead else [],
             "alone": alone if alone is not lead and alone is not None and alone.relative else None,
+            "latencies": any(item.change for point in pair.points for item in point.rows),
             "requests": [condition.name for condition in pair.requests],
             "lone": [remark for remark in pair.remarks if remark.code == "loads-alone"],
             "differ": [condition.name for condition in (*pair.obstacles, *pair.notes)],
@@ -181,7 +184,7 @@ class ServedAnswer:
     def curve(self, *names: str) -> Table:
         """Return the user's request at each load that both have; of some quantities where they are named."""
         rows = [
-            differences.row(item, asked=asked(point).replace(" ", "\u00a0"), reason=_why(item))
+            _row(item, asked=asked(point).replace(" ", _NO_BREAK))
             for point in self.against.pair.points
             for item in point.rows
             if not names or item.name in names
@@ -190,7 +193,7 @@ class ServedAnswer:
 
     def costs(self, items: Sequence[Difference]) -> Table:
         """Return what tokens and the idle engine cost, of some of their differences."""
-        rows = [differences.row(item, reason=_why(item)) for item in items]
+        rows = [_row(item, name=_title(item.name)) for item in items]
         return _table(self.against, rows, "Tokens and the idle engine")
 
 
@@ -258,8 +261,16 @@ def _of(point: Point, name: str) -> Difference | None:
     return next((item for item in point.rows if item.name == name and item.change), None)
 
 
-def _why(item: Difference) -> str | None:
-    return item.reason if item.verdict == NOT_COMPARABLE else None
+def _row(item: Difference, **more: Any) -> dict[str, Any]:
+    """Return a difference as a row, with the reason where its verdict does not say it."""
+    row = differences.row(item, **more)
+    return {**row, "reason": item.reason if row["verdict"] == differences.NOT_COMPARABLE else None}
+
+
+def _title(name: str) -> str:
+    """Return the name of a cost, which breaks before its load alone."""
+    what, bracket, load = capital(name).partition(" (")
+    return what + bracket + load.replace(" ", _NO_BREAK)
 
 
 def _hint(item: Difference) -> str:

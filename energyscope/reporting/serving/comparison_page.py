@@ -84,7 +84,7 @@ def served_comparison_page(source: ComparedServers, folder: Path) -> str:
 def served_answer(source: ComparedServers, width: int, page: str | None = None) -> RenderableType:
     """Return the answer for a terminal: sentence, requests, tokens, trust, and where the page is."""
     first = ServedAnswer(source.others[0])
-    requests, tokens = first.curve(PER_REQUEST), first.costs(first.against.main_costs)
+    requests, tokens = first.curve(PER_REQUEST) or first.curve(), first.costs(first.against.main_costs)
     if source.switch:
         requests = leads(source)
         tokens = Table(tokens.columns, tokens.rows, f"{tokens.title}, {first.against.names[1]}")
