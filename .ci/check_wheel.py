@@ -38,6 +38,7 @@ _CONTENTS = [
     ("tiny-llama", "energyscope/bundled/tiny-llama/", "model.safetensors"),
     ("the bundled evaluation data", "energyscope/bundled/tiny-gpt2/", "evaluation.jsonl"),
     ("energyscope.runs", "energyscope/runs/", "store.py"),
+    ("an example of a GPU", "energyscope/examples/llama-1b-width-h100/", "report.html"),
     ("the licence", "energyscope_llm-", "LICENSE"),
 ]
 

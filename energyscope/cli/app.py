@@ -15,6 +15,7 @@ from energyscope.cli.errors import DEBUG
 from energyscope.cli.options import PanelledCommand
 
 COMMANDS = {  # each is `command`, or with others `app`, in the module of its name, with _ for -
+    "demo": "Show what was measured on a GPU, then measure a bundled model here, in about a minute.",
     "run": "Measure a model's energy and impact, and write a report.",
     "sweep": "Measure models over lengths, batch sizes, precisions and executions, on one GPU or many.",
     "benchmark": "Compare a model's precisions: latency, energy and accuracy.",
@@ -29,6 +30,7 @@ COMMANDS = {  # each is `command`, or with others `app`, in the module of its na
     "prepare": "Tokenize evaluation data once, for `--data`.",
     "models": "List bundled models, short names and adapters.",
     "check-adapter": "Check an adapter on a tiny model on the CPU.",
+    "examples": "List runs on data-centre GPUs that ship with energyscope, or show one.",
     "runs": "List runs, then sweeps and laws, oldest first; tag, remove or archive them.",
     "show": "Print a run's answer and main tables, or one table in full (in a pipe: tab-separated).",
     "doctor": "Check what can be measured here, and what to change.",

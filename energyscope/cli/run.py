@@ -72,7 +72,7 @@ def command(
     if dry_run:
         show_plan(settings, as_json=as_json)
     else:
-        _run(settings, lacking, quiet=quiet, as_json=as_json)
+        measure(settings, lacking, quiet=quiet, as_json=as_json)
 
 
 def _named(run: str, context: typer.Context) -> Path:
@@ -114,7 +114,10 @@ def _of_run(path: Path, *, new_run: bool) -> tuple[RunSettings, list[str] | None
     return resumable(path)
 
 
-def _run(settings: RunSettings, lacking: list[str] | None, *, quiet: bool, as_json: bool) -> None:
+def measure(
+    settings: RunSettings, lacking: list[str] | None = None, *, quiet: bool = False, as_json: bool = False
+) -> None:
+    """Do what settings ask for, or what a run is ``lacking``, in view, and end with its answer."""
     from rich.console import Console
 
     from energyscope.cli.progress import measured_in_view

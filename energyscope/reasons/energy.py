@@ -33,7 +33,9 @@ WORDS: dict[str, str] = {
     "memory-grew": "memory of other programs on this GPU grew by {mib:in MiB}",
     "on-device": "{device}: {what:reason}",
     "other-process": "process {pid} also uses this GPU",
-    "processor-shared": "other processes kept {cores:number} of the processor's cores busy",
+    "busy-host": "load {load:number} on {cores} cores before the run began: times are noisier than on a quiet machine; "
+    "what a change does to the predictions is not affected",
+    "processor-shared": "other processes used up to {cores:count core} of the processor",
     "own-process-hidden": "the GPU's process list hides this process (a container?): "
     "other users are detected by load and memory",
     # why it is not known what the GPU was busy with

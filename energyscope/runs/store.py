@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError, UsageError
 from energyscope.runs import schema
+from energyscope.runs.examples import EXAMPLES, example
 from energyscope.runs.files import (
     csv_text,
     json_ready,
@@ -263,7 +264,7 @@ def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
 
 
 def find_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
-    """Return the directory that a path, a name or a unique prefix of a name means."""
+    """Return the directory that a path, a name, a unique prefix of a name or an example's name means."""
     direct = Path(reference)
     if (direct / schema.RUN_FILE).is_file():
         return direct
@@ -277,15 +278,23 @@ def find_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
     if near:
         names = ", ".join(path.name for path in near[:5])
         raise RunError(f"{str(reference)!r} could mean {len(near)} runs ({names}): type more of the name")
+    if str(reference) in EXAMPLES:
+        return example(str(reference))
+    raise _no_run(reference, root)
+
+
+def _no_run(reference: str | Path, root: Path) -> RunError:
+    """Return why no run is meant, and what may be."""
+    direct = Path(reference)
     for folder in (direct, root / direct):
         if (folder / schema.SWEEP_FILE).is_file():
             first = min((path for path in folder.iterdir() if (path / schema.RUN_FILE).is_file()), default=folder)
-            raise RunError(f"{folder} is a sweep: name one of the runs in it, such as {first}")
+            return RunError(f"{folder} is a sweep: name one of the runs in it, such as {first}")
         if (folder / schema.LAWS_JSON).is_file():
-            raise RunError(f"{folder} holds laws, and no run: `energyscope report {folder}` draws their page")
+            return RunError(f"{folder} holds laws, and no run: `energyscope report {folder}` draws their page")
     if direct.is_dir():
-        raise RunError(f"{direct} holds no {schema.RUN_FILE}: it is not a run directory")
-    raise RunError(f"no run {str(reference)!r} here or in {root}/: {_alike(direct.name, root)}")
+        return RunError(f"{direct} holds no {schema.RUN_FILE}: it is not a run directory")
+    return RunError(f"no run {str(reference)!r} here or in {root}/: {_alike(direct.name, root)}")
 
 
 def _alike(name: str, root: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import itertools
+import os
 import platform
 import resource
 import sys
@@ -24,12 +25,14 @@ from energyscope.loading.linears import is_linear
 from energyscope.loading.options import QUANTIZED
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import CPU
+from energyscope.reasons import Reason, reason
 from energyscope.replay.rotation import l2_bytes
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation, Workload
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BUSY_LOAD = 1.5  # for each core: the model gets less than half of the time
 DIGESTED = 64  # values of each parameter
 PACKAGES = ("energyscope-llm", "torch", "transformers", "accelerate", "bitsandbytes", "nvidia-ml-py", "numpy")
 
@@ -46,6 +49,16 @@ def environment() -> dict[str, Any]:
         "float32_matmul_precision": f"{products} ({'no TF32' if products == 'highest' else 'TF32 allowed'})",
         **versions,
     }
+
+
+def load_of_host(device: torch.device, meter: MeterGroup) -> list[Reason]:
+    """Return a reason where others use most of the CPU on which a model is timed: the load of the last minute.
+
+    A meter that reads a sensor looks for others by itself.
+    """
+    cores, load = os.cpu_count() or 1, os.getloadavg()[0]
+    busy = device.type == "cpu" and meter.modelled and load > _BUSY_LOAD * cores
+    return [reason("busy-host", load=load, cores=cores)] if busy else []
 
 
 def boot() -> str | None:

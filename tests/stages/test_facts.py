@@ -143,3 +143,20 @@ def test_int8_has_neither_scales_to_quantize_nor_one_dtype():
     pytest.importorskip("bitsandbytes")
     options = quantization(precision="int8")
     assert (options["method"], options["double_quant"], options["compute_dtype"]) == ("int8", None, None)
+
+
+@pytest.mark.parametrize(
+    ("load", "modelled", "device", "told"),
+    [
+        (12.0, True, "cpu", True),
+        (2.0, True, "cpu", False),
+        (12.0, False, "cpu", False),
+        (12.0, True, "cuda", False),
+    ],
+)
+def test_a_busy_host_is_told_before_times_are_measured(monkeypatch, load, modelled, device, told):
+    """GIVEN two cores WHEN the load is 12 THEN a run that takes times of the CPU says so, with both numbers."""
+    monkeypatch.setattr(facts.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(facts.os, "getloadavg", lambda: (load, 0.0, 0.0))
+    found = facts.load_of_host(torch.device(device), SimpleNamespace(modelled=modelled))
+    assert [note.words.startswith("load 12.0 on 2 cores") for note in found] == [True] * told
