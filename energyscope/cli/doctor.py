@@ -36,7 +36,7 @@ def command(
 ) -> None:
     """Check what can be measured here, and what to change.
 
-    On a GPU, a load runs for three seconds.
+    On a GPU, or a processor with energy counters, a load runs for some seconds.
     """
     if seconds is not None and not thorough:
         raise UsageError("--seconds requires --thorough")

@@ -5,6 +5,7 @@ Processor time of all processes, from /proc/stat, is compared with that of this 
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -26,7 +27,10 @@ class OtherLoad:
         self._before = self._times()
 
     def signs(self, own_bytes: int | None = None) -> list[Reason]:  # noqa: ARG002 - of device memory; none here
-        """Return a reason where others were busy since the check before, by more than 5 % of what is ours."""
+        """Return a reason where others were busy since the check before, by more than 5 % of what is ours.
+
+        Its number is a power of two: from one check to the next, it would else be another one each time.
+        """
         (then_s, all_then, own_then), now = self._before, self._times()
         self._before = now
         seconds = now[0] - then_s
@@ -34,7 +38,9 @@ class OtherLoad:
             return []
         own = (now[2] - own_then) / seconds
         others = (now[1] - all_then) / seconds - own
-        return [reason("processor-shared", cores=round(others, 1))] if others > BUSY_CORES * max(own, 1.0) else []
+        if others <= BUSY_CORES * max(own, 1.0):
+            return []
+        return [reason("processor-shared", cores=2 ** math.ceil(math.log2(max(round(others, 1), 1.0))))]
 
     def _times(self) -> tuple[float, float, float]:
         """Return the time now (s), and the processor time (s) of all processes and of ours."""

@@ -87,7 +87,8 @@ class Powercap:
         """Return the counters to add up; a part is listed by itself, and once more in its package's folder."""
         folders = [*self.root.glob("intel-rapl:*"), *self.root.glob("intel-rapl:*/intel-rapl:*")]
         domains: dict[str, Domain] = {}
-        for folder in sorted(folders):
+        shown = [folder for folder in folders if (folder / "name").exists()]  # Docker hides what the links lead to
+        for folder in sorted(shown):
             name = (folder / "name").read_text(encoding="ascii").strip()
             if name.startswith(COUNTED) and folder.name not in domains:
                 range_uj = int((folder / "max_energy_range_uj").read_text(encoding="ascii"))

@@ -93,6 +93,13 @@ def test_a_tree_without_a_package_is_refused(tmp_path, domains):
         Powercap(tmp_path)
 
 
+def test_links_that_lead_nowhere_are_no_counters(tmp_path):
+    """GIVEN the links of a container, which hides what they lead to, THEN it has no counter."""
+    (tmp_path / "intel-rapl:0").symlink_to(tmp_path / "hidden")
+    with pytest.raises(MeterError, match="virtual machines and containers often have none"):
+        Powercap(tmp_path)
+
+
 def test_the_root_is_that_of_the_environment(tmp_path, monkeypatch):
     """WHEN no folder is given THEN the environment's is taken."""
     one_socket(tmp_path)

@@ -38,14 +38,15 @@ def machine(tmp_path, monkeypatch):
     [
         (20.0, 0.0, None),
         (20.0, 0.9, None),
-        (20.0, 5.0, 0.5),
+        (20.0, 5.0, 1),
+        (20.0, 31.0, 4),
         (0.0, 0.4, None),
-        (0.0, 20.0, 2.0),
+        (0.0, 20.0, 2),
         (80.0, 3.0, None),
     ],
 )
 def test_others_count_beside_what_is_ours(machine, own_s, others_s, cores):
-    """WHEN others take over 5 % of our time, or of one core, in 10 s THEN the cores that they took are told."""
+    """WHEN others take over 5 % of our time, or of one core, in 10 s THEN it is told, and up to how many cores."""
     others = OtherLoad(machine.proc)
     machine.passes(10.0, own_s + others_s, own_s)
     assert others.signs(None) == ([] if cores is None else [reason("processor-shared", cores=cores)])
@@ -55,7 +56,7 @@ def test_each_check_looks_back_to_the_one_before(machine):
     """GIVEN others who stopped WHEN it is asked again THEN they are not told again."""
     others = OtherLoad(machine.proc)
     machine.passes(10.0, 10.0, 0.0)
-    assert others.signs() == [reason("processor-shared", cores=1.0)]
+    assert others.signs() == [reason("processor-shared", cores=1)]
     machine.passes(10.0, 0.0, 0.0)
     assert others.signs() == []
 
