@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import tiny_models
 import torch
+from fake_powercap import one_socket
 
-from energyscope.errors import UsageError
+from energyscope.errors import MeterError, UsageError
 from energyscope.loading import devices
 from energyscope.loading.options import LoadOptions, LoadSettings
+from energyscope.metering.rapl.powercap import ROOT_VARIABLE
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.run import RunSettings
 from energyscope.stages import dry_run as stage
@@ -111,6 +113,17 @@ def test_a_measured_run_idles_and_preheats(model, tmp_path, monkeypatch):
     assert measured.profile_seconds > 2 * modelled.profile_seconds
     triggered = plan(model, tmp_path, sampling="triggered", passes=2, stages=("profile",))
     assert triggered.profile_seconds > 3
+
+
+def test_a_processor_that_is_measured_takes_longer_than_a_modelled_one(model, tmp_path, monkeypatch):
+    """GIVEN the processor's counters THEN auto plans to measure; without them rapl is refused, as the run is."""
+    modelled = plan(model, tmp_path)
+    with pytest.raises(MeterError, match="no energy counter of a processor"):
+        plan(model, tmp_path, meter="rapl")
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "powercap"))
+    with one_socket(tmp_path / "powercap").writing():
+        measured = plan(model, tmp_path)
+    assert measured.profile_seconds > 2 * modelled.profile_seconds
 
 
 def test_the_benchmark_is_planned(model, tmp_path):

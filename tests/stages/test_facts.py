@@ -6,11 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fake_powercap import one_socket
 
 from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.metering.nvml.meter import NvmlMeter
+from energyscope.metering.rapl.meter import RaplMeter
 from energyscope.stages import facts
 
 TWO = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\ngpu GPU-bbbb Fake T4\nat 0 power_w 50"
@@ -66,6 +68,14 @@ def test_only_measured_gpus_are_named(fake_nvml):
         "GPU-aaaa",
     ]
     assert facts.measured_gpus(MeterGroup([ModelledMeter(50.0)])) == []
+
+
+def test_the_processor_is_measured_and_is_no_gpu(tmp_path):
+    """GIVEN the processor's counters THEN one run claims it, and no GPU; a modelled one is not claimed."""
+    with one_socket(tmp_path).writing():
+        group = MeterGroup([RaplMeter(tmp_path)])
+    assert (facts.measured_devices(group), facts.measured_gpus(group)) == (["cpu"], [])
+    assert facts.measured_devices(MeterGroup([ModelledMeter(50.0)])) == []
 
 
 def test_the_idle_sensor_of_several_gpus(monkeypatch):

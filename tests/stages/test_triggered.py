@@ -20,7 +20,7 @@ from energyscope.reasons import reason, split
 from energyscope.stages import triggered as stage
 from energyscope.stages.profile import ProfileSettings
 from energyscope.stages.sampling_budget import SamplingBudget
-from energyscope.stages.triggered import by_depth, reads_around, triggered
+from energyscope.stages.triggered import by_depth, reads_around, tick_period_s, triggered
 from energyscope.testing import SimulatedBoard, SimulatedSensor
 from energyscope.workloads import profile_inputs
 
@@ -186,3 +186,10 @@ def test_beyond_the_tick_there_is_energy(loaded, counter):
     assert rows[0].energy_mj == pytest.approx(200 * rows[0].time_us / 1e3, rel=0.2)
     assert reason("triggered-sampling") in split(rows[0].reasons)
     assert rows[1].energy_mj is None
+
+
+def test_a_tick_is_a_change_of_the_counter():
+    """GIVEN a counter that changes every millisecond, watched every 21 ms, THEN its tick is the former."""
+    assert tick_period_s({"tick_period_s": 0.021, "update_period_s": 0.001}) == 0.001
+    assert tick_period_s({"tick_period_s": 0.1}) == 0.1
+    assert tick_period_s({}) is None
