@@ -25,6 +25,7 @@ from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
+from energyscope.stages.pace_estimates import ablation_time, benchmark_time
 from energyscope.stages.phases import (
     PhasePlan,
     has_cache,
@@ -210,13 +211,17 @@ def skipped_stages(settings: RunSettings, shape: LoadedModel, workload: Workload
 def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
     """Return the times of each stage of a run whose model is loaded: a profile's by phase, none if it is skipped.
 
-    Stages whose time nobody knows before they begin, such as trials or ablations, are left out.
+    Stages whose time nobody knows before they begin are left out.
     """
     modelled = context.meters["profile"].modelled
     times = {
         "generate": [TimeEstimate(GENERATE_S[modelled], GENERATE_S[modelled])],
         "alternatives": [TimeEstimate(0.0, AlternativesSettings().budget(modelled=modelled))],
     }
+    for stage, time_of in (("benchmark", benchmark_time), ("ablate", ablation_time)):
+        if stage in context.settings.stages and stage not in _skipped(context):
+            with suppress(Exception):  # what fails in a pass is the stage's to say
+                times[stage] = [time_of(context)]
     if context.settings.sampling == "replay" and "profile" in context.settings.stages:
         with suppress(EnergyscopeError):  # the profile itself says why it cannot be done, in its turn
             times["profile"] = _scene_times(context, modelled=modelled)

@@ -11,8 +11,10 @@ import pytest
 
 from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import ModelError
+from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.run import RunSettings
 from energyscope.stages import dry_run as preview_module
+from energyscope.stages import pace_estimates
 from energyscope.stages import run as module
 from energyscope.stages.dry_run import estimated_times, preview
 from energyscope.stages.sampling_budget import TimeEstimate
@@ -52,7 +54,7 @@ def test_it_is_the_plan_of_the_dry_run_by_phases(tmp_path: Path) -> None:
 def test_what_cannot_be_foreseen_has_no_entry(tmp_path: Path) -> None:
     """GIVEN stages whose length no plan knows, THEN they are not there; nor are reads around components."""
     estimates = estimate(tmp_path, phase="prefill")
-    assert not {"benchmark", "ablate", "correlate", "report"} & set(estimates)
+    assert not {"correlate", "report"} & set(estimates)
     assert "profile" not in estimate(tmp_path, phase="prefill", sampling="triggered", window_s=None)
 
 
@@ -64,7 +66,32 @@ def test_stages_that_will_be_skipped_take_no_time(tmp_path: Path) -> None:
     }  # fmt: skip
     left_out = estimate(tmp_path, phase="prefill", stages=("benchmark", "ablate", "correlate"))
     assert left_out["profile"] == left_out["correlate"] == []
-    assert "ablate" not in left_out
+    assert left_out["ablate"]
+
+
+def test_ablations_and_trials_go_at_the_pace_of_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN passes of 0.1 s over one batch of data, THEN each change takes 0.03 to 0.12 s, each trial its passes.
+
+    Two precisions of three trials of 4 + 2 passes, judged once: at least 2 (3 x 0.6 + 0.1 + 0.2) s.
+    """
+    monkeypatch.setattr(pace_estimates, "_pass_s", lambda context, inputs: 0.1)
+    bench = {"num_iters": 4, "warmup_steps": 2, "trials": 3, "precisions": ("fp32", "int8")}
+    estimates = estimate(tmp_path, phase="prefill", benchmark=BenchmarkSettings(**bench, trial_seconds=None))
+    (ablate,), (benchmark,) = estimates["ablate"], estimates["benchmark"]
+    changes = preview(RunSettings("tiny-llama", root=tmp_path, phase="prefill", **SMALL)).ablations  # type: ignore[arg-type]
+    assert ablate == TimeEstimate(pytest.approx(changes * 0.03), pytest.approx(0.1 + changes * 0.12), changes)
+    assert benchmark.least_s == pytest.approx(2 * (3 * 0.6 + 0.1 + 0.2))
+    assert benchmark.most_s > 2 * benchmark.least_s
+
+
+def test_a_model_that_fails_in_a_pass_is_not_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a pass that raises, THEN the stages of passes have no time: each says by itself what failed."""
+
+    def fail(*_: object) -> float:
+        raise RuntimeError
+
+    monkeypatch.setattr(pace_estimates, "_pass_s", fail)
+    assert not {"benchmark", "ablate"} & set(estimate(tmp_path, phase="prefill"))
 
 
 def test_a_profile_begins_with_fewer_steps_than_it_may_come_to(tmp_path: Path) -> None:
