@@ -56,6 +56,8 @@ def command(
 
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other: give one of them")
+    if len([*runs, *([baseline] if baseline else [])]) < 2:
+        raise UsageError("compare needs at least two runs: energyscope compare RUN RUN")
     limit = None if fail_if_more_than is None else allowed(fail_if_more_than)
     shown = _servers if _are_servers([*([baseline] if baseline else []), *runs], root) else _models
     source, writes, record, answer = shown(runs, baseline, root)

@@ -33,8 +33,8 @@ WORDS: dict[str, str] = {
     "memory-grew": "memory of other programs on this GPU grew by {mib:in MiB}",
     "on-device": "{device}: {what:reason}",
     "other-process": "process {pid} also uses this GPU",
-    "busy-host": "load {load:number} on {cores} cores before the run began: times are noisier than on a quiet machine; "
-    "what a change does to the predictions is not affected",
+    "busy-host": "load {load:number} on {cores} cores before the run began: times are noisier than on a quiet "
+    "machine; what a change does to the predictions is not affected",
     "processor-shared": "other processes used up to {cores:count core} of the processor",
     "own-process-hidden": "the GPU's process list hides this process (a container?): "
     "other users are detected by load and memory",

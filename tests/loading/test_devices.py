@@ -27,8 +27,7 @@ def two_threads(monkeypatch):
 )
 @pytest.mark.usefixtures("two_threads")
 def test_a_small_model_runs_on_one_thread(monkeypatch, model, device, given, threads):
-    """GIVEN two threads WHEN a model runs THEN a small one on the CPU has one, unless OMP_NUM_THREADS is given. Afterwards there are two again.
-    """
+    """GIVEN two threads WHEN a model runs THEN a small one on the CPU has one, unless OMP_NUM_THREADS is given."""
     if given:
         monkeypatch.setenv("OMP_NUM_THREADS", given)
     with fitting_threads(model, device):
