@@ -77,8 +77,8 @@ def _method(run: Run | ServingRun) -> Iterator[str]:
         boards = "" if on_cpu else " (about 5 % on a board), and boards of one type differ by several percent"
         yield (
             f"Method: energy of the whole {'processor' if on_cpu else 'board'} (meter "
-            f"{_code(sensor.get('meter') or 'unknown')}) between ticks of its counter, divided by the calls between "
-            f"the same ticks. The calibration of the sensor is in no interval{boards}."
+            f"{_code(sensor.get('meter') or 'unknown')}) between ticks of its counter, divided by the calls "
+            f"between the same ticks. The calibration of the sensor is in no interval{boards}."
         )
     grades = "A: half-width of the interval at most 1 %; B: 3 %; C: 10 %; worse, or disturbed: too noisy."
     yield f"\nGrades: {grades}"
