@@ -184,6 +184,12 @@ class Run:
     def name(self) -> str:
         return str(self.document.get("name", self.path.name))
 
+    def _repr_html_(self) -> str:
+        """Show the answer where a notebook shows the run."""
+        from energyscope.reporting.run.notebook import first_screen
+
+        return first_screen(self)
+
     @property
     def modelled(self) -> bool:
         """Whether its joules are time x stated watts instead of measured ones."""
