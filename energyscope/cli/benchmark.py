@@ -49,7 +49,7 @@ def _settings(model: str, values: Mapping[str, Any], _: Collection[str]) -> RunS
         BenchmarkSettings,
         batch_sizes={"default": (1,)},
         trials={"default": 5},
-        trial_seconds={"default": None},
+        trial_seconds={"default": 2.0},
     ),
     *select_settings(RunSettings, *OF_RUN, execution={"help": f"{ONE_EXECUTION}."}),
 )

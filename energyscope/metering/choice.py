@@ -78,7 +78,7 @@ def _of_cpu(name: str, watts: float) -> Meter:
         return RaplMeter()
     if name != "auto":
         raise UsageError(
-            f"the {name} meter measures GPUs, and the model runs on the CPU: use --meter rapl, or modelled"
+            f"the {name} meter measures GPUs, and the model runs on the CPU: use --meter rapl or --meter modelled"
         )
     try:
         meter = RaplMeter()

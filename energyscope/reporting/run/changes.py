@@ -185,7 +185,7 @@ def benchmark_table(report: Report) -> Table:
         Column("name", "Precision"),
         Column("shape", "Batch x tokens", rank=2),
         Column("energy", report.energy_title, "mJ", "of one inference"),
-        Column("ratio", "Energy / baseline", "ratio"),
+        Column("ratio", "Energy / baseline", "ratio", rank=1),
         Column("latency", "Latency", "us"),
         Column("speedup", "Speed-up", "ratio", rank=3),
         Column("throughput", "Throughput", "/s", "sequences a second", rank=4),
