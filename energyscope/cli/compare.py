@@ -82,10 +82,10 @@ def command(
 def _are_servers(references: list[str], root: Path) -> bool:
     """Whether all runs are of servers, and not none."""
     from energyscope.errors import UsageError
-    from energyscope.runs.store import find_run
+    from energyscope.runs.store import find_to_read
     from energyscope.serving.run import is_serving
 
-    paths = [find_run(reference, root) for reference in references]
+    paths = [find_to_read(reference, root) for reference in references]
     of_servers = [path for path in paths if is_serving(path)]
     if of_servers and len(of_servers) < len(paths):
         raise UsageError(f"{of_servers[0]} is of a server: compare it with another of a server")
@@ -131,15 +131,12 @@ def _load(
     """Read the runs, the baseline first."""
     from energyscope.errors import UsageError
 
-    few = UsageError("compare needs two runs or more: `energyscope runs` lists them")
-    if len(references) + bool(baseline) < 2:
-        raise few
     loaded: list[AnyRun] = [load(reference, root) for reference in ([baseline] if baseline else []) + references]
     if baseline:
         first = loaded[0].path.resolve()
         loaded = loaded[:1] + [run for run in loaded[1:] if run.path.resolve() != first]
     if len(loaded) < 2:
-        raise few
+        raise UsageError("the baseline is the only run: name another one to compare with it")
     paths = [run.path.resolve() for run in loaded]
     if len(paths) > 2 and len(set(paths)) < len(paths):  # one with itself shows that nothing differs
         raise UsageError("a run is given twice among several: name each once")

@@ -33,7 +33,7 @@ def command(
     from rich.console import Console
 
     from energyscope.reporting.run.terminal import record, show
-    from energyscope.runs.store import find_run, load_run
+    from energyscope.runs.store import find_to_read, load_run
     from energyscope.runs.sweeps import is_sweep
     from energyscope.serving.run import is_serving
 
@@ -41,7 +41,7 @@ def command(
     if sweep is not None:
         _show_sweep(sweep, table, as_json=as_json)
         return
-    path = find_run(run, root)
+    path = find_to_read(run, root)
     if is_serving(path):
         _show_server(path, table, as_json=as_json)
         return

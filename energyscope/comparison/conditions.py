@@ -22,6 +22,7 @@ Document = Mapping[str, Any]
 Subject = Literal["pass", "step", "generation", "benchmark"]  # what is compared of two runs
 
 DEVICE, BOARD, GPUS = "device.name", "device.uuid", "device.gpus"
+THREADS, CLOCK = "environment.threads", "environment.clock"
 BATCH, LENGTH = "workload.batch_size", "workload.sequence_length"
 EXECUTION, MODEL, PRECISION = "settings.execution", "model.name", "settings.precision"
 _EVERY = frozenset({"pass", "step", "generation", "benchmark"})
@@ -36,6 +37,8 @@ _OBSTACLES = (
     ("phase", "phase", _PASSES),
     ("sensor.meter", "meter", _EVERY),
     ("sensor.watts", "stated watts", _EVERY),
+    (THREADS, "CPU threads", _EVERY),
+    (CLOCK, "clock of times", _EVERY),
     (BATCH, "batch size", _PASSES),
     (LENGTH, "sequence length", frozenset({"pass"})),  # a decode step's name says its context
 )
@@ -133,6 +136,8 @@ _READ: dict[str, Callable[[Document], Any]] = {
     "clocks": clock_of,
     BOARD: boards_of,
     GPUS: gpus_of,
+    THREADS: lambda document: _at(document, THREADS) if _at(document, "device.type") == "cpu" else None,
+    CLOCK: lambda document: _at(document, CLOCK) or "host",
     "method": revision_of,
     EXECUTION: execution_of,
     "settings.sampling": lambda document: _at(document, "settings.sampling") or "replay",

@@ -201,8 +201,9 @@ def _quantities(row: Mapping[str, Any], answers: Sequence[Answer]) -> Values:
 
 def _lengths(*rows: Mapping[str, Any]) -> list[str]:
     """Return which tokens of a load's requests differ: an engine may end answers early."""
-    return [
-        words
-        for column, words in (("prompt_tokens", "tokens of the prompts"), ("new_tokens", "tokens of the answers"))
-        if abs(rows[1][column] / rows[0][column] - 1) > SAME_TOKENS
-    ]
+    apart = []
+    for column, words in (("prompt_tokens", "tokens of the prompts"), ("new_tokens", "tokens of the answers")):
+        first, second = (finite(row[column]) for row in rows)
+        if first is None or second is None or abs(second - first) > SAME_TOKENS * max(first, second):
+            apart.append(words)
+    return apart

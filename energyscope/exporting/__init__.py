@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from energyscope.errors import RunError, UsageError, did_you_mean
+from energyscope.runs.examples import is_example
 from energyscope.runs.files import write_text
-from energyscope.runs.store import DEFAULT_ROOT, Run, find_run, load_run
+from energyscope.runs.store import DEFAULT_ROOT, Run, find_to_read, load_run
 
 if TYPE_CHECKING:
     from energyscope.serving.run import ServingRun
@@ -65,7 +66,8 @@ def export(
     if table is not None and format != "parquet":
         raise UsageError(f"--table is for parquet, and not for {format}: leave it out")
     loaded = opened(run, root, format)
-    default = loaded.path / FORMATS[format].format(table=table or COMPONENTS)
+    folder = Path() if is_example(loaded.path) else loaded.path  # an example lies in the installed package
+    default = folder / FORMATS[format].format(table=table or COMPONENTS)
     path = default if output is None else Path(output)
     _check_free(path, force=force)
     module = importlib.import_module(f"energyscope.exporting.{format.replace('-', '_')}")
@@ -92,7 +94,7 @@ def opened(run: Run | ServingRun | str | Path, root: Path, format: str) -> Run |
     from energyscope.serving.run import ServingRun, is_serving, load_serving
 
     if isinstance(run, str | Path):
-        path = find_run(run, root)
+        path = find_to_read(run, root)
         run = load_serving(path) if is_serving(path) else load_run(path)
     if isinstance(run, ServingRun) and format not in OF_SERVERS:
         raise UsageError(f"{run.path} is of a server, which has no {format}: choose of {', '.join(OF_SERVERS)}")

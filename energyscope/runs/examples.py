@@ -12,6 +12,11 @@ EXAMPLES = {
 }
 
 
+def is_example(path: Path) -> bool:
+    """Tell whether a directory is one of the examples."""
+    return path.name in EXAMPLES and path.resolve() == example(path.name)
+
+
 def example(name: str) -> Path:
     """Return the directory of an example: inside the installed package, else in the checkout's ``reports``.
 

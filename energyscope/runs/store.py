@@ -246,13 +246,13 @@ class Run:
 
 
 def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
-    """Read a run by path, name, or unique prefix of a name.
+    """Read a run by path, name, or unique prefix of a name, or an example by its name.
 
     Raises:
         RunError: there is no such run, or it cannot be read.
 
     """
-    path = find_run(reference, root)
+    path = find_to_read(reference, root)
     return Run(
         path=path,
         document=read_document(path),
@@ -270,7 +270,7 @@ def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
 
 
 def find_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
-    """Return the directory that a path, a name, a unique prefix of a name or an example's name means."""
+    """Return the directory that a path, a name or a unique prefix of a name means."""
     direct = Path(reference)
     if (direct / schema.RUN_FILE).is_file():
         return direct
@@ -284,9 +284,14 @@ def find_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
     if near:
         names = ", ".join(path.name for path in near[:5])
         raise RunError(f"{str(reference)!r} could mean {len(near)} runs ({names}): type more of the name")
-    if str(reference) in EXAMPLES:
-        return example(str(reference))
     raise _no_run(reference, root)
+
+
+def find_to_read(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
+    """Return the directory of a run as `find_run` does, or of an example: nothing may be written there."""
+    name = str(reference)
+    taken = any((folder / name / schema.RUN_FILE).is_file() for folder in (Path(), root))
+    return example(name) if name in EXAMPLES and not taken else find_run(reference, root)
 
 
 def _no_run(reference: str | Path, root: Path) -> RunError:

@@ -35,6 +35,8 @@ TOO_LONG = (
 )
 SHORTEST_CONTEXT = 32  # tokens: a smaller number in an error is something else
 NEAR = 0.9  # of the tokens that were sent, beyond which a number in an error is theirs
+_REFUSALS = frozenset({400, 413, 422})  # of a request that is too long
+_ABOUT_LENGTH = re.compile(r"token|context|length|max", re.IGNORECASE)
 NUMBER = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d{1,9})(?!\w|[.,]\d)")
 KEYLESS = {401, 403}
 LISTED = 20  # models in a message
@@ -188,15 +190,19 @@ async def _found_context(session: aiohttp.ClientSession, endpoint: Endpoint, nee
     try:  # a fresh text, of which a cache holds nothing
         taken = (await _probe(session, endpoint, words, secrets.randbits(32))).tokens("prompt_tokens")
     except ServerError as error:
-        return limit_in(error.words.replace(endpoint.model, ""), sent)
+        refused = error.status in _REFUSALS
+        return limit_in(error.words.replace(endpoint.model, ""), sent) if refused else None
     return sent if taken is None else taken if taken >= SHORTEST_CONTEXT else None
 
 
 def limit_in(message: str, sent: int) -> int | None:
     """Return the limit that an error names for a prompt of ``sent`` tokens; None where it names none or several.
 
-    The number of tokens sent, and what was asked for on top, are no limits.
+    The number of tokens sent, and what was asked for on top, are no limits, nor is a number in a message that
+    does not speak of tokens, length or context.
     """
+    if not _ABOUT_LENGTH.search(message):
+        return None
     numbers = {int(number.replace(",", "")) for number in NUMBER.findall(message)}
     limits = [number for number in numbers if SHORTEST_CONTEXT <= number <= NEAR * sent]
     return limits[0] if len(limits) == 1 else None

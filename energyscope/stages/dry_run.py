@@ -219,8 +219,8 @@ def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
         "alternatives": [TimeEstimate(0.0, AlternativesSettings().budget(modelled=modelled))],
     }
     for stage, time_of in (("benchmark", benchmark_time), ("ablate", ablation_time)):
-        if stage in context.settings.stages and stage not in _skipped(context):
-            with suppress(Exception):  # what fails in a pass is the stage's to say
+        if stage in context.settings.stages and stage not in _skipped(context) and not context.loaded.offloaded:
+            with suppress(RuntimeError, EnergyscopeError):  # what fails in a pass is the stage's to say
                 times[stage] = [time_of(context)]
     if context.settings.sampling == "replay" and "profile" in context.settings.stages:
         with suppress(EnergyscopeError):  # the profile itself says why it cannot be done, in its turn

@@ -26,6 +26,7 @@ from energyscope.loading.options import QUANTIZED
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import CPU
 from energyscope.reasons import Reason, reason
+from energyscope.replay.marks import clock_for
 from energyscope.replay.rotation import l2_bytes
 
 if TYPE_CHECKING:
@@ -51,12 +52,22 @@ def environment() -> dict[str, Any]:
     }
 
 
+def _usable_cores() -> int:
+    """Return the cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def clock(meter: MeterGroup, device: torch.device) -> str:
+    """Return by which clock calls are timed: the ``host``'s, or the ``processor`` time of the thread."""
+    return "host" if clock_for(meter, device) is None else "processor"
+
+
 def load_of_host(device: torch.device, meter: MeterGroup) -> list[Reason]:
     """Return a reason where others use most of the CPU on which a model is timed: the load of the last minute.
 
     A meter that reads a sensor looks for others by itself.
     """
-    cores, load = os.cpu_count() or 1, os.getloadavg()[0]
+    cores, load = _usable_cores(), os.getloadavg()[0]
     busy = device.type == "cpu" and meter.modelled and load > _BUSY_LOAD * cores
     return [reason("busy-host", load=load, cores=cores)] if busy else []
 

@@ -29,7 +29,7 @@ from energyscope.stages.session import whole_passes
 
 PROFILE, ABLATE = "profile", "ablate"
 MODEL_CHANGES = ("host_peak_bytes",)  # from one loading to the next
-OF_A_HOST = ("platform", "threads")
+OF_A_HOST = ("platform", "threads", "clock")
 OF_A_BOARD = ("name", "uuid", "measured", "driver", "power_limit_w")
 
 

@@ -335,7 +335,7 @@ def _sections(context: Context) -> dict[str, Any]:
             **facts.workload_facts(context.workload, context.evaluation),
             "evaluation_reason": context.no_evaluation,
         },
-        "environment": facts.environment(),
+        "environment": {**facts.environment(), "clock": facts.clock(context.meters["profile"], loaded.device)},
         "device": {
             **facts.device_facts(loaded.device),
             "measured": facts.measured_gpus(context.meters["profile"]),

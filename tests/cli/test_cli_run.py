@@ -19,7 +19,7 @@ def test_a_run_that_ends_early_says_how_to_go_on(error, tmp_path, monkeypatch):
 
     monkeypatch.setattr("energyscope.cli.progress.measured_in_view", cut_off)
     with pytest.raises(type(error)) as raised:
-        command._run(RunSettings("tiny-gpt2"), None, quiet=True, as_json=False)
+        command.measure(RunSettings("tiny-gpt2"), None, quiet=True, as_json=False)
     assert raised.value.__notes__ == [f"`energyscope run --resume '{tmp_path}/my run'` goes on"]
 
 

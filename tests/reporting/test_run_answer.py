@@ -12,7 +12,7 @@ from run_builder import Shape, build_run, differential
 from energyscope import format as fmt
 from energyscope.reporting.run import parts
 from energyscope.reporting.run.answer import Answer
-from energyscope.reporting.run.quality import needs
+from energyscope.reporting.run.quality import needs, ranking
 from energyscope.reporting.run.report import Report
 from energyscope.runs.store import RunStore, load_run
 
@@ -269,6 +269,42 @@ def test_what_is_removed_is_named_with_its_value(tmp_path):
     assert found["least"]["value"] == blocks["value"].min()
     assert found["most"]["value"] == blocks["value"].max()
     assert found["kept"] is None  # no benchmark judged the whole model
+
+
+def test_blocks_whose_intervals_overlap_are_named_together(tmp_path):
+    """GIVEN removals with intervals that overlap the smallest THEN all are named; of many, none is the least."""
+
+    def least(width):
+        def change(table):
+            table["ci_low"], table["ci_high"] = table["value"] * (1 - width), table["value"] * (1 + width)
+
+        run = build_run(tmp_path / f"run-{width}", Shape(layers=4, modelled=True))
+        change(run.impact)
+        return needs(Report(run))
+
+    narrow = least(0.0)
+    assert len(narrow["least"]["names"]) == 1
+    assert least(0.9)["least"]["names"] == []
+    rows = run_blocks(build_run(tmp_path / "run", Shape(layers=4, modelled=True)))
+    second = rows["value"].iloc[1]
+    apart = second / rows["value"].iloc[0] - 1
+    assert len(least(apart)["least"]["names"]) > 1
+
+
+def run_blocks(run):
+    """Return the valid removals of blocks by KL divergence, the smallest first."""
+    table = run.impact[(run.impact["method"] == "zero") & (run.impact["metric"] == "kl") & run.impact["valid"]]
+    blocks = ["attention", "mlp", "norm", "embedding", "lm_head"]
+    return table[table["kind"].isin(blocks)].sort_values("value")
+
+
+def test_layers_are_ranked_where_nothing_in_them_was_removed(tmp_path):
+    """GIVEN a coarse run THEN layers are among the blocks, and what is needed most is not among the safest."""
+    run = build_run(tmp_path / "run", Shape(layers=3, granularity="coarse", modelled=True))
+    names = [name for end in ("least", "most") for name in needs(Report(run))[end]["names"]]
+    ranked = [entry for entry in ranking(Report(run)) if entry["family"] == "remove"]
+    assert any(name.startswith("layer ") for name in [*names, *ranked[0]["least"], *ranked[0]["most"]])
+    assert all(not set(entry["least"]) & set(entry["most"]) for entry in ranked)
 
 
 def test_the_ranking_needs_no_energy(tmp_path):

@@ -126,7 +126,7 @@ def test_a_server_that_states_no_context_is_asked_once():
         assert find(server).context_tokens == 5120
 
 
-@pytest.mark.parametrize("too_long", ["too long", "{sent} tokens are too many", "limits are {context} and 9"])
+@pytest.mark.parametrize("too_long", ["too long", "{sent} tokens are too many", "token limits: {context}, 9"])
 def test_a_limit_that_no_error_names(too_long):
     """GIVEN an error without one limit, THEN none is made up; a number that can be none is not in the way."""
     with OpenAIServer(context=1000, too_long=too_long) as server:

@@ -103,7 +103,8 @@ class Answer:
             chips.append(Chip("auto", "warn", STRUCTURE))
         if report.modelled:
             watts = "stated watts" if report.watts is None else fmt.quantity(report.watts, "W")
-            chips.append(Chip("MODELLED", "warn", f"No power sensor was read: every joule is time x {watts}."))
+            hint = f"No power sensor was read: every joule is {self.report.time_word} x {watts}."
+            chips.append(Chip("MODELLED", "warn", hint))
         if report.triggered:
             hint = "Components were read in passing: what is shorter than a tick has no energy."
             chips.append(Chip("triggered sampling", "warn", hint))
@@ -219,7 +220,7 @@ class Answer:
         batch = next((change for change in workloads if change.recommended), None)
         phase = self.subject.phase if self.subject else None
         faster = (change for change in self.changes if change.phase == phase and change.verdict == "saves")
-        quickest = next((change for change in faster if not change.degrades), None)
+        quickest = next((change for change in faster if not change.degrades and _faster(change)), None)
         flops, executed, moved = (
             workload.number(name) if workload else None for name in ("flops", "executed_flops", "bytes")
         )
@@ -292,6 +293,7 @@ class Answer:
             trust=None if self.compares and noise else trust(self.report),
             traced=self.subject is not None and self.subject.traced,
             benchmark=noise if self.compares else None,
+            time=self.report.time_word,
             alone=fmt.relative(self.subject.energy if self.subject else self._planned),
             modelled=self.report.modelled,
             watts=self.report.watts,
@@ -395,6 +397,10 @@ class Answer:
             "judged": bool(self.report.benchmark.get("predictions")),
             "modelled": self.report.modelled,
         }
+
+
+def _faster(change: Change) -> bool:
+    return change.time is not None and change.time.high is not None and change.time.high < 1
 
 
 def _named(change: Change | None) -> dict[str, Any] | None:

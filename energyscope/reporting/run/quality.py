@@ -32,6 +32,7 @@ _CORNERS = {
     ("left", "bottom"): "cheap, little needed",
 }
 _MOST_RANKED = 15
+_MOST_LEVEL = 3  # named in one sentence
 _BLOCKS = frozenset(
     {"attention", "mlp", "embedding", "lm_head", "norm", "pooler", "classifier", "router", "experts"}
 )
@@ -108,16 +109,17 @@ def ranking(report: Report) -> list[dict[str, Any]]:
         rows = _blocks(kl, method)
         if len(rows) > 1:
             ordered = [(row["title"], finite(row["layer"])) for row in rows]
-            least, most = _names(ordered[:3]), _names(ordered[-1:])
+            least, most = _names(ordered[:-1][:3]), _names(ordered[-1:])
             rankings.append({"family": family, "method": method_name(str(method)), "least": least, "most": most})
     return rankings
 
 
 def needs(report: Report) -> dict[str, Any] | None:
-    """Return which block, removed, changes the predictions least and most, by KL divergence, with how much.
+    """Return which blocks, removed, change the predictions least and most, by KL divergence, with how much.
 
-    And how many predictions (``kept``) the whole model keeps in the last ``precision`` that was judged. None where
-    nothing was removed.
+    Each has the ``names`` of those whose intervals overlap its own, none where they are many. And how many
+    predictions (``kept``) the whole model keeps in the last ``precision`` that was judged. None where nothing was
+    removed.
     """
     impact = _measured(report)
     if impact.empty:
@@ -126,9 +128,7 @@ def needs(report: Report) -> dict[str, Any] | None:
     rows = _blocks(kl, _first(kl, REMOVALS))
     if len(rows) < 2:
         return None
-    least, most = (
-        {"name": _named(row["title"], finite(row["layer"])), "value": row["value"]} for row in (rows[0], rows[-1])
-    )
+    least, most = ({"names": _level_with(row, rows), "value": row["value"]} for row in (rows[0], rows[-1]))
     scores = [score for score in report.benchmark.get("predictions") or [] if from_entry(score.get("agreement"))]
     last: Mapping[str, Any] = scores[-1] if scores else {}
     precision, kept = precision_name(last.get("precision")), from_entry(last.get("agreement"))
@@ -137,13 +137,35 @@ def needs(report: Report) -> dict[str, Any] | None:
 
 def _blocks(impact: pd.DataFrame, method: str | None) -> list[dict[str, Any]]:
     """Return the rows of blocks that a method changed, the smallest value first, each with a title of its own."""
-    rows = _records(impact[(impact["method"] == method) & impact["kind"].isin(_BLOCKS)].sort_values("value"))
+    changed = impact[impact["method"] == method]
+    inside = changed["layer"].notna() & changed["kind"].isin(_BLOCKS)  # else layers were changed as wholes
+    kinds = _BLOCKS if inside.any() else {*_BLOCKS, "layer"}
+    rows = _records(changed[changed["kind"].isin(kinds)].sort_values("value"))
     alone = Counter(str(row["kind"]) for row in rows if finite(row["layer"]) is None)
     for row in rows:
         kind, name = str(row["kind"]), str(row["component"]).rpartition(".")[2]
         several = alone[kind] > 1 and finite(row["layer"]) is None
         row["title"] = f"{title_of(kind)} ({name})" if several else title_of(kind)
     return rows
+
+
+def _level_with(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of a row and of those whose intervals overlap its own; none where they are many."""
+    own = _value(row)
+    level = [
+        _named(other["title"], finite(other["layer"]))
+        for other in rows
+        if other is row or _overlap(own, _value(other))
+    ]
+    return level if len(level) <= _MOST_LEVEL and len(level) < len(rows) else []
+
+
+def _overlap(first: Interval | None, second: Interval | None) -> bool:
+    known = [item for item in (first, second) if item is not None and item.known]
+    if len(known) < 2:
+        return False
+    low, high = sorted(known, key=lambda item: item.value)
+    return low.value + low.above >= high.value - high.below
 
 
 def _named(title: str, layer: float | None) -> str:
@@ -156,7 +178,9 @@ def _names(blocks: Sequence[tuple[str, float | None]]) -> list[str]:
     for title, layer in dict.fromkeys(blocks):
         by_title.setdefault(title, []).extend([] if layer is None else [f"{layer:.0f}"])
     return [
-        title + (f" of layer{'s' if len(layers) > 1 else ''} {fmt.listed(layers)}" if layers else "")
+        f"layer{'s' if len(layers) > 1 else ''} {fmt.listed(layers)}"
+        if title == "layer"
+        else title + (f" of layer{'s' if len(layers) > 1 else ''} {fmt.listed(layers)}" if layers else "")
         for title, layers in by_title.items()
     ]
 

@@ -158,6 +158,11 @@ class Report:
         return self.run.modelled
 
     @property
+    def time_word(self) -> str:
+        """What the time of a modelled run is: the processor time of one thread, or that of the host's clock."""
+        return "processor time" if self.part("environment").get("clock") == "processor" else "time"
+
+    @property
     def on_cpu(self) -> bool:
         """Whether the model ran on the CPU, where no CUDA graph can hold its work."""
         return self.part("device").get("type") == "cpu"

@@ -40,12 +40,14 @@ def answer_of(run: Run, width: int) -> RenderableType:
     from rich.console import Group
 
     answer = Answer(Report(run))
-    counts = ((8, 6), (7, 5), (6, 4), (5, 4), (5, 3), (4, 3), (4, 2), (3, 2), (2, 1))
-    drawings = (Group(*_answer(answer, blocks, changes, width)) for blocks, changes in counts)
+    counts = ((8, 6), (7, 5), (6, 4), (5, 4), (5, 3), (4, 3), (4, 2))
+    fewer = ((5, 2), (4, 2), (4, 1), (3, 1), (2, 1))  # without the ranking, of which the page has more
+    whole = [*((*count, True) for count in counts), *((*count, False) for count in fewer)]
+    drawings = (Group(*_answer(answer, *count, width)) for count in whole)
     return shortened(drawings, width, MOST_LINES)
 
 
-def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[RenderableType]:
+def _answer(answer: Answer, blocks: int, changes: int, ranked: bool, width: int) -> Iterator[RenderableType]:
     from rich.text import Text
 
     report = answer.report
@@ -73,7 +75,7 @@ def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[R
     measured = [change for change in answer.changes if change.phase == phase] or answer.changes
     if measured:
         yield _columns(change_table(measured, report), _CHANGES).head(changes).rich(width)
-    if answer.ranking:
+    if answer.ranking and ranked:
         yield Text(printable(answer.ranking))
     yield Text.assemble(("Can I trust this? ", "bold"), printable(answer.trust))
     for note in map(reasons.read, report.document.get("warnings") or ()):
