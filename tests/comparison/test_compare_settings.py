@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 from generation_builder import Inference, build_inference
@@ -122,6 +123,23 @@ def test_stated_power_is_not_compared_and_time_has_the_interval_of_energy(tmp_pa
     whole = {item.name: item for item in pair.whole}
     assert "mean power" not in whole
     assert whole["latency"].verdict == whole["energy per forward pass"].verdict == "more"
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [({"threads": 4}, "CPU threads"), ({"threads": 1, "clock": "processor"}, "clock of times")],
+)
+def test_times_of_other_threads_or_another_clock_are_not_comparable(
+    tmp_path: Path, environment: dict[str, Any], named: str
+) -> None:
+    """GIVEN two runs on a CPU that differ in threads or in the clock of times, THEN no row has less or more."""
+    runs = [
+        build_run(tmp_path / name, Shape(modelled=True, scale=scale), device={"type": "cpu"}, environment=own)
+        for name, scale, own in (("a", 1.0, {"threads": 1}), ("b", 2.0, environment))
+    ]
+    pair = compare(runs).pairs[0]
+    assert [condition.name for condition in pair.obstacles] == [named]
+    assert {row.verdict for row in pair.whole} == {"not-comparable"}
 
 
 def test_a_difference_without_an_interval_is_none_that_was_looked_for(tmp_path: Path) -> None:
