@@ -215,6 +215,7 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
     predictions = {str(entry.get("precision")): entry for entry in document.get("predictions") or []}
     for name, cell in cells.items():
         energies = from_entry(cell.get("energy_mj")), from_entry(base.get("energy_mj"))
+        latencies = from_entry(cell.get("latency_s")), from_entry(base.get("latency_s"))
         energy = from_entry(cell.get("energy_ratio")) if paired else _ratio(*energies)
         if cell is base or energy is None:
             continue
@@ -226,7 +227,7 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
             value=name,
             phase="prefill",
             energy=energy,
-            time=_ratio(from_entry(cell.get("latency_s")), from_entry(base.get("latency_s"))),
+            time=_inverse(from_entry(cell.get("speedup"))) if paired else _ratio(*latencies),
             grade=_worse(cell.get("quality"), base.get("quality")),
             modelled=run.modelled,
             metric=metric,
@@ -270,6 +271,13 @@ def _plan(run: Run) -> Iterator[Change]:
             degrades=None if holds is None else not holds,
             precisions=tuple(name for name in choice["groups"] if name != document["precisions"][0]),
         )
+
+
+def _inverse(item: Interval | None) -> Interval | None:
+    if item is None or not item.value:
+        return None
+    high, low = (1 / end if end else None for end in (item.low, item.high))
+    return Interval(1 / item.value, low, high)
 
 
 def _ratio(first: Interval | None, second: Interval | None) -> Interval | None:

@@ -255,7 +255,7 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
             fitting_threads(loaded.model, loaded.device),
         ):
             _begin(context, lacking, command, loading)
-            _warn(context, [*others, *facts.load_of_host(loaded.device, context.meters["profile"])])
+            _warn(context, others)
             if on_open is not None:
                 times = estimated_times(context)
                 on_open(store.path, {name: times[name] for name in times if lacking is None or name in lacking})
@@ -269,10 +269,13 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
 
 def _warn(context: Context, others: Sequence[Reason]) -> None:
     """Tell of what else the devices do now, while one of them may still be stopped, and on the page."""
+    busy = facts.load_of_host(context.loaded.device, context.meters["profile"])
     for other in others:
         LOG.warning("energyscope: %s", other.words)
-    if others:
-        context.store.update(warnings=[*context.store.document["warnings"], *others])
+    for note in busy:
+        context.progress("load", note.words, 1, 1)
+    if others or busy:
+        context.store.update(warnings=[*context.store.document["warnings"], *others, *busy])
 
 
 def _begin(
