@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from energyscope.comparison.basis import Basis  # noqa: F401 - of an inherited field: the reference looks it up here
 from energyscope.comparison.compare import with_unique_names
 from energyscope.comparison.conditions import (
     DEVICE,
