@@ -13,7 +13,6 @@ import torch
 from energyscope.components import ComponentTree, component_tree
 from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import EnergyscopeError
-from energyscope.impact.plan import further_interventions, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.options import resolve_precision
 from energyscope.loading.planning import LoadEstimate, estimate_load
@@ -25,7 +24,7 @@ from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
-from energyscope.stages.pace_estimates import ablation_time, benchmark_time
+from energyscope.stages.pace_estimates import ablation_time, benchmark_time, count_changes
 from energyscope.stages.phases import (
     PhasePlan,
     has_cache,
@@ -130,7 +129,7 @@ def preview(settings: RunSettings) -> Preview:
         precisions=tuple(precisions),
         trials=cells * bench.trials,
         trial_seconds=bench.trial_seconds,
-        ablations=0 if "ablate" in skipped else _ablations(shape, settings),
+        ablations=0 if "ablate" in skipped else count_changes(shape, settings),
         weight_bytes=load.weight_bytes,
         refused=load.refused,
         generate_seconds=0.0 if "generate" in skipped else GENERATE_S[modelled],
@@ -183,14 +182,6 @@ def _load_estimate(settings: RunSettings, precisions: Sequence[str], where: Meas
         for candidate in tried
     ]
     return next((load for load in loads if load.refused is None), loads[-1])
-
-
-def _ablations(shape: LoadedModel, settings: RunSettings) -> int:
-    tree = component_tree(shape.model, shape.adapter, settings.granularity)
-    more = further_interventions(
-        shape.model, tree, shape.adapter, settings.methods, joint=settings.joint, per_head=settings.heads
-    )
-    return len(singles(tree, settings.methods)) + len(more)
 
 
 def skipped_stages(settings: RunSettings, shape: LoadedModel, workload: Workload) -> dict[str, Reason]:

@@ -14,6 +14,8 @@ import torch
 from energyscope.benchmarking.loop import synchronize
 from energyscope.components import component_tree
 from energyscope.impact.plan import further_interventions, singles
+from energyscope.loading import LoadedModel
+from energyscope.settings.run import RunSettings
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.sampling_budget import IDLING_S, PREHEAT_S, TimeEstimate
@@ -42,14 +44,18 @@ def _over_data_s(context: Context) -> float:
     return len(batches) * _pass_s(context, batches[len(batches) // 2]) if batches else 0.0
 
 
-def ablation_time(context: Context) -> TimeEstimate:
-    """Return how long changing every component takes on the run's data."""
-    settings, loaded = context.settings, context.loaded
+def count_changes(loaded: LoadedModel, settings: RunSettings) -> int:
+    """Return how many changes of a model a run ablates; its weights need not be loaded."""
     tree = component_tree(loaded.model, loaded.adapter, settings.granularity)
     more = further_interventions(
         loaded.model, tree, loaded.adapter, settings.methods, joint=settings.joint, per_head=settings.heads
     )
-    changes = len(singles(tree, settings.methods)) + len(more)
+    return len(singles(tree, settings.methods)) + len(more)
+
+
+def ablation_time(context: Context) -> TimeEstimate:
+    """Return how long changing every component takes on the run's data."""
+    changes = count_changes(context.loaded, context.settings)
     seconds = _over_data_s(context)
     least, most = _JUDGED
     return TimeEstimate(changes * least * seconds, (1 + changes * most) * seconds, changes)
