@@ -8,7 +8,7 @@ from typing import Any
 from simulated_server import SimulatedServer
 
 from energyscope.runs.store import RunStore
-from energyscope.serving.design import Limits, loads_of, stretched
+from energyscope.serving.design import Limits, loads_of, paced
 from energyscope.serving.document import Measured
 from energyscope.serving.requests import Served
 from energyscope.serving.run import ServingRun, load_serving
@@ -23,7 +23,7 @@ def measured(server: SimulatedServer, settings: ServingSettings) -> list[Measure
     """Let a server meet all loads, and return what would be kept of each."""
     served: list[Served] = []
     for load in loads_of(settings, LIMITS):
-        served.append(server.serve(stretched(load, served)))
+        served.append(server.serve(paced(load, served)))
     ticks = server.ticks()
     return [Measured(load, (ticks.between(load.begin_s - 3, load.end_s + 0.4),)) for load in served]
 

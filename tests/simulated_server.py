@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from energyscope.metering.ticks import Ticks
+from energyscope.serving.client import Asking
 from energyscope.serving.requests import Answer, Load, Served
 
 PROMPT_S, PROMPT_TOKEN_S = 0.004, 4e-5
@@ -40,31 +41,36 @@ class SimulatedServer:
             self._go_on(begin_s + load.seconds, active=False)
             return Served(load, begin_s, self.now_s, [])
         shapes = itertools.cycle(load.shapes)
-        due = sorted(begin_s + np.array(load.arrivals_s or rng.uniform(0, load.ramp_s, load.users))).copy()
+        first_s = begin_s + np.array(load.arrivals_s or rng.uniform(0, load.ramp_s, load.users))
+        due = sorted((at_s, user) for user, at_s in enumerate(first_s))
+        asking = Asking(load, begin_s)
         waiting: list[dict] = []
         running: list[dict] = []
         done: list[dict] = []
         while due or waiting or running:
-            while due and due[0] <= self.now_s:
-                sent_s = due.pop(0)
-                if sent_s <= begin_s + load.seconds:
+            while due and due[0][0] <= self.now_s:
+                sent_s, user = due.pop(0)
+                if load.users is None or asking.goes_on(sent_s):
                     shape = next(shapes)
                     prompt = round(shape.words * tokens_per_word)
-                    waiting.append({"sent": sent_s, "prompt": prompt, "most": shape.max_tokens, "chunks": []})
+                    waiting.append(
+                        {"sent": sent_s, "prompt": prompt, "most": shape.max_tokens, "chunks": [], "user": user}
+                    )
             if waiting:
                 running += self._compute(waiting.pop(0))
             elif running:
                 self._step(running)
             elif due:
-                self._go_on(due[0], active=False)
+                self._go_on(due[0][0], active=False)
             for answer in [answer for answer in running if len(answer["chunks"]) >= answer["most"]]:
                 running.remove(answer)
                 done.append({**answer, "end": self.now_s})
                 if load.users is not None:
-                    due.append(self.now_s)
+                    asking.ended(answer["user"], self.now_s)
+                    due.append((self.now_s, answer["user"]))
             due.sort()
         answers = [self._answer(load, number, answer) for number, answer in enumerate(done)]
-        return Served(load, begin_s, self.now_s, answers)
+        return Served(replace(load, seconds=asking.until_s - begin_s), begin_s, self.now_s, answers)
 
     def ticks(self) -> Ticks:
         """Return what a counter showed of all this."""

@@ -16,7 +16,7 @@ import random
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from energyscope.serving.endpoint import Endpoint
@@ -33,6 +33,26 @@ LONGEST_LINE = 1 << 30  # bytes: a load may hold a trace of texts
 DIGITS = 6  # of times (s)
 
 
+class Asking:
+    """Until when the users of a load ask, and what; ``requests`` are shared by all of them."""
+
+    def __init__(self, load: Load, begin_s: float) -> None:
+        self.load = load
+        self.requests = enumerate(itertools.cycle(load.shapes))
+        self.until_s = begin_s + load.seconds
+        self._rounds = [0] * (load.users or 0)
+
+    def ended(self, user: int, now_s: float) -> None:
+        """Take note that a request of a user has ended."""
+        self._rounds[user] += 1
+        if self._rounds[user] == self.load.rounds == min(self._rounds):
+            self.until_s = max(self.until_s, now_s)
+
+    def goes_on(self, now_s: float) -> bool:
+        """Tell whether a user whose request ended now sends another one."""
+        return now_s < self.until_s or min(self._rounds) < self.load.rounds
+
+
 class Sender:
     """Sends loads by a session; ``write`` gets a record of each request that ended, and of each load."""
 
@@ -46,13 +66,14 @@ class Sender:
     async def send(self, load: Load) -> None:
         """Send a load; it is over when its time is, and all its requests have ended."""
         begin_s = time.monotonic()
-        unsent = 0
+        unsent, seconds = 0, load.seconds
         if load.arrivals_s is not None:
             unsent = await self._on_schedule(load, begin_s)
         elif load.users is not None:
-            await self._by_users(load, begin_s)
+            seconds = await self._by_users(load, begin_s)
         await _sleep_until(begin_s + load.seconds)
-        self._write({"done": {"begin_s": begin_s, "end_s": time.monotonic(), "unsent": unsent}})
+        times = {"begin_s": begin_s, "end_s": time.monotonic(), "seconds": round(seconds, DIGITS)}
+        self._write({"done": {**times, "unsent": unsent}})
 
     async def _on_schedule(self, load: Load, begin_s: float) -> int:
         """Send each request at its time, whatever is unanswered; return how many were later than the load."""
@@ -64,21 +85,23 @@ class Sender:
                 tasks.create_task(self._request(load, number, shape, begin_s + after_s))
         return len(schedule) - len(due)
 
-    async def _by_users(self, load: Load, begin_s: float) -> None:
-        requests = enumerate(itertools.cycle(load.shapes))
+    async def _by_users(self, load: Load, begin_s: float) -> float:
+        """Send the requests of users; return for how long they asked (s)."""
+        asking = Asking(load, begin_s)
         drawn = random.Random(f"{load.seed} {load.name}")
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(load.users or 0):
-                first_s = begin_s + drawn.uniform(0.0, load.ramp_s)
-                tasks.create_task(self._user(load, requests, first_s, begin_s + load.seconds))
+            for user in range(load.users or 0):
+                tasks.create_task(self._user(asking, user, begin_s + drawn.uniform(0.0, load.ramp_s)))
+        return asking.until_s - begin_s
 
-    async def _user(self, load: Load, requests: Iterator[tuple[int, Shape]], due_s: float, until_s: float) -> None:
-        """Send one request after another; ``requests`` are shared by all users."""
+    async def _user(self, asking: Asking, user: int, due_s: float) -> None:
+        """Send one request after another."""
         wait_s = WAIT_S
-        while due_s < until_s:
+        while asking.goes_on(due_s):
             await _sleep_until(due_s)
-            number, shape = next(requests)
-            answer = await self._request(load, number, shape, due_s)
+            number, shape = next(asking.requests)
+            answer = await self._request(asking.load, number, shape, due_s)
+            asking.ended(user, answer.ended_s)
             due_s = answer.ended_s
             if answer.error is None:
                 wait_s = WAIT_S

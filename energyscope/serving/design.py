@@ -35,7 +35,7 @@ MIXTURES = 4
 PAUSES = 4
 PAUSE_SHARE = 0.4  # of a load's seconds
 RAMP_SHARE = 0.1
-REQUESTS_LONG = 4  # a load, at least, once all users have begun
+REQUESTS_LONG = 5  # of each user, at least
 SHAPES = 64  # drawn for a load, and taken in turn
 SIGMA = 0.5  # of the logarithm of tokens, where they are spread
 DEFAULT_CONTEXT = 2048  # tokens, where the server does not say
@@ -101,17 +101,23 @@ def _final(settings: ServingSettings, limits: Limits, load: Load) -> Load:
     return replace(load, seed=settings.seed, shared_words=shared)
 
 
-def stretched(load: Load, sent: Sequence[Served]) -> Load:
-    """Return a load of the user's request that lasts several of them, each as long as those of the warm-up.
+def paced(load: Load, sent: Sequence[Served]) -> Load:
+    """Return a load of the user's request that lasts several of them.
 
-    Users begin within the time of one request: those who begin together keep in step, and their prompts too.
+    Users begin within the time of one request, as it was in the load sent before by the most similar number of
+    users: those who begin together keep in step, and their prompts too.
     """
-    warm = [answer for served in sent if served.load.kind == WARM_UP for answer in good_answers(served)]
-    if load.users is None or load.kind != REQUEST or not warm:
+    if load.users is None or load.kind != REQUEST:
         return load
-    request_s = median(answer.ended_s - answer.sent_s for answer in warm)
-    ramp_s = max(load.ramp_s, request_s) if load.users > 1 else load.ramp_s
-    return replace(load, ramp_s=ramp_s, seconds=max(load.seconds, ramp_s + REQUESTS_LONG * request_s))
+    distances = {  # of the loads sent before; the last of those that are as far away
+        abs(math.log(served.load.users / load.users)): good_answers(served)
+        for served in sent
+        if served.load.kind in {REQUEST, WARM_UP} and served.load.users and good_answers(served)
+    }
+    ramp_s = load.ramp_s
+    if distances and load.users > 1:
+        ramp_s = max(ramp_s, median(answer.ended_s - answer.sent_s for answer in distances[min(distances)]))
+    return replace(load, ramp_s=ramp_s, rounds=REQUESTS_LONG)
 
 
 def next_load(settings: ServingSettings, limits: Limits, sent: Sequence[Served]) -> Load | None:

@@ -62,7 +62,7 @@ class Client:
         for line in self._running().stdout or ():
             record = json.loads(line)
             if "done" in record:
-                return Served(load, answers=answers, **record["done"])
+                return Served.of(load, answers, record["done"])
             answer = Answer.of(record["answer"])
             answers.append(answer)
             if on_answer is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 
@@ -20,12 +20,12 @@ class Shape:
 class Load:
     """Requests that belong together: sent by a number of users, or at given times.
 
-    ``users`` send each their next request when their last one ended, for ``seconds``, and begin within the first
-    ``ramp_s`` at random; ``shapes`` are taken in turn, again from the first after the last. Where ``arrivals_s``
-    are given (after the load's begin, one for each shape), requests go out then, whatever is still unanswered. A
-    load with neither is a pause. The first ``shared_words`` of every prompt are the same in all loads of a
-    ``seed``; all others are fresh, so that no cache of prefixes knows them: ``nonce`` makes them so from one
-    measurement to the next.
+    ``users`` send each their next request when their last one ended, for ``seconds`` and until each of them has
+    had ``rounds`` answers, and begin within the first ``ramp_s`` at random; ``shapes`` are taken in turn, again
+    from the first after the last. Where ``arrivals_s`` are given (after the load's begin, one for each shape),
+    requests go out then, whatever is still unanswered. A load with neither is a pause. The first
+    ``shared_words`` of every prompt are the same in all loads of a ``seed``; all others are fresh, so that no
+    cache of prefixes knows them: ``nonce`` makes them so from one measurement to the next.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Load:
     users: int | None = None
     arrivals_s: tuple[float, ...] | None = None
     ramp_s: float = 0.0
+    rounds: int = 0
     shared_words: int = 0
     seed: int = 0
     nonce: str = ""
@@ -95,7 +96,7 @@ class Answer:
 class Served:
     """A load that was sent: between which times (s, monotonic clock), and what became of its requests.
 
-    ``unsent`` requests were due after the load's seconds.
+    Its ``load.seconds`` are those for which users asked. ``unsent`` requests were due after them.
     """
 
     load: Load
@@ -103,3 +104,8 @@ class Served:
     end_s: float
     answers: Sequence[Answer]
     unsent: int = 0
+
+    @classmethod
+    def of(cls, load: Load, answers: Sequence[Answer], done: Mapping[str, Any]) -> Self:
+        """Return a load that was sent, by what the client said at its end."""
+        return cls(replace(load, seconds=done["seconds"]), done["begin_s"], done["end_s"], answers, done["unsent"])

@@ -22,7 +22,7 @@ from energyscope.reasons import reason
 from energyscope.runs import schema
 from energyscope.runs.locks import write_lock
 from energyscope.runs.store import DEFAULT_ROOT, RunStore, find_run, free_name, plain_name, read_journal
-from energyscope.serving.design import DEFAULT_CONTEXT, Limits, loads_of, next_load, stretched
+from energyscope.serving.design import DEFAULT_CONTEXT, Limits, loads_of, next_load, paced
 from energyscope.serving.document import Measured, serving_document
 from energyscope.serving.endpoint import Endpoint, find_endpoint
 from energyscope.serving.engine import Engine
@@ -251,8 +251,8 @@ def _measure(
             for number, load in enumerate(_all_loads(settings, target.limits, loads, measured)):
                 progress(STAGE, load.name, number, max(len(loads), number + 1))
                 if load.name not in done:
-                    long = stretched(load, [part.served for part in measured])
-                    part = _measured(client, replace(long, nonce=secrets.token_hex(4)), target)
+                    ready = paced(load, [part.served for part in measured])
+                    part = _measured(client, replace(ready, nonce=secrets.token_hex(4)), target)
                     _check_alive(part.served)
                     measured.append(part)
                     store.journal(part.entry())

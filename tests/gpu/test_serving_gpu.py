@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,12 +20,23 @@ BUNDLED = Path(energyscope.__file__).parent / "bundled" / "tiny-llama"
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a model's folder, with the tokenizer of a bundled one."""
+    """Write a model's folder."""
     folder: Path = tmp_path_factory.mktemp("model")
-    load_model("llama-3.2-1b", precision="bf16", weights="random", device="cpu").model.save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(BUNDLED / name, folder)
+    random = load_model("llama-3.2-1b", precision="bf16", weights="random", device="cuda").model
+    random.save_pretrained(folder)
+    write_tokenizer(folder, random.config.vocab_size)
     return folder
+
+
+def write_tokenizer(folder: Path, size: int) -> None:
+    """Write the tokenizer of a bundled model with so many tokens: whatever a random model says is a text."""
+    words = json.loads((BUNDLED / "tokenizer.json").read_text(encoding="utf-8"))
+    vocabulary = words["model"]["vocab"]
+    taken = {*vocabulary.values(), *(token["id"] for token in words["added_tokens"])}
+    vocabulary.update({f"Ġx{number}": number for number in range(size) if number not in taken})
+    (folder / "tokenizer.json").write_text(json.dumps(words), encoding="utf-8")
+    config = (BUNDLED / "tokenizer_config.json").read_text(encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(config, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

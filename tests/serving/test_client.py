@@ -60,7 +60,7 @@ def sent(server, *loads, timeout_s=10.0, **facts):
         await sender.send(load)
         *answers, end = json.loads(json.dumps(records))
         records.clear()
-        return Served(load, answers=[Answer.of(record["answer"]) for record in answers], **end["done"])
+        return Served.of(load, [Answer.of(record["answer"]) for record in answers], end["done"])
 
     records = []
     return asyncio.run(send())
@@ -169,6 +169,16 @@ def test_users_begin_within_the_ramp():
     begins = [min(a.due_s - load.begin_s for a in load.answers) for load in loads]
     assert begins[0] == pytest.approx(begins[1], abs=1e-3)
     assert all(0 < begin < 0.4 for begin in begins)
+
+
+def test_users_ask_until_each_has_had_its_rounds():
+    """GIVEN rounds that take longer than the load's seconds THEN each user is answered so often."""
+    with OpenAIServer() as server:
+        (served,) = sent(server, users(3, 0.01, ramp_s=0.1, rounds=4))
+    assert len(served.answers) >= 12
+    ends = sorted(answer.ended_s - served.begin_s for answer in served.answers)
+    assert served.load.seconds == pytest.approx(ends[-3], abs=1e-3)  # the others had a request under way
+    assert sum(end > served.load.seconds + 1e-3 for end in ends) <= 2
 
 
 def test_shapes_are_taken_in_turn_and_prompts_are_fresh():
