@@ -38,7 +38,7 @@ from energyscope.stages.session import whole_passes
 
 OPTIONS: dict[str, Any] = {
     "model": "tiny-gpt2", "granularity": "coarse", "layers": "kinds", "phase": "both", "passes": 2,
-    "window_s": 0.02, "component_budget_s": 0.1, "max_examples": 4, "methods": ("zero", "mean"),
+    "window_s": 0.06, "component_budget_s": 0.15, "max_examples": 4, "methods": ("zero", "mean"),
     "stages": ("benchmark", "profile", "ablate", "correlate", "report"),
     "benchmark": BenchmarkSettings(precisions=("fp32", "bf16"), trials=1, num_iters=5, warmup_steps=1),
 }  # fmt: skip
@@ -112,8 +112,8 @@ def wrong_with(path: Path, before: list[Any], whole: dict[str, list[Any]]) -> st
         if [entry for entry in after if _place(entry) == place][: len(finished)] != finished:
             return f"of {place} {len(finished)} entries were finished, and now there are other ones"
     for file, rows in rows_of(path).items():
-        if rows != whole[file]:
-            return f"{file} has other rows than that of the whole run, or others of them have values"
+        if others := sorted({*rows} ^ {*whole[file]}):
+            return f"rows of {file} are not those of the whole run, or not the same have values: {others}"
     return ""
 
 

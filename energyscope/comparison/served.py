@@ -24,7 +24,7 @@ from energyscope.comparison.difference import Difference, compared
 from energyscope.comparison.gate import Energy
 from energyscope.errors import UsageError
 from energyscope.intervals import Interval, finite, interval
-from energyscope.metering.grades import INVALID
+from energyscope.metering.grades import INVALID, grade
 from energyscope.reasons import Reason, reason
 from energyscope.serving.curve import REQUEST, first_texts_s, later_tokens_s, median_s
 from energyscope.serving.design import PROMPT
@@ -33,6 +33,7 @@ from energyscope.serving.run import ServingRun, read_requests
 
 SAME_TOKENS = 0.02
 PER_REQUEST, PER_NEW_TOKEN = "energy per request", "energy per new token"
+WORK = "work per request"  # beyond the idle engine's power
 FIRST_TOKEN, EACH_TOKEN = "time to first token", "time per token"
 IDLE_ENGINE = "idle engine"
 TOKENS = PROMPT_TOKEN, GENERATED_TOKEN = "prompt token", "generated token"
@@ -190,14 +191,21 @@ def _quantities(row: Mapping[str, Any], answers: Sequence[Answer]) -> Values:
         interval(row["request_j"], row["request_low_j"], row["request_high_j"]),
         row["quality"] == INVALID,
     )
+    work = interval(row["work_j"], row["work_low_j"], row["work_high_j"])
     per_token = finite(row["token_j"])
     token = energy.scaled(per_token / energy.value) if energy and per_token and energy.value > 0 else None
     return {
         (PER_REQUEST, "J"): (energy, noisy),
+        (WORK, "J"): (work, _too_noisy(work, int(row["slots"]))),
         (PER_NEW_TOKEN, "J"): (token, noisy),
         (FIRST_TOKEN, "s"): (median_s(first_texts_s(answers)) or interval(row["ttft_p50_s"]), False),
         (EACH_TOKEN, "s"): (median_s(later_tokens_s(answers)) or interval(row["tpot_p50_s"]), False),
     }
+
+
+def _too_noisy(item: Interval | None, slots: int) -> bool:
+    half = item.above / item.value if item is not None and item.known and item.value > 0 else None
+    return grade(half, slots)[0] == INVALID
 
 
 def _lengths(*rows: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ import numpy as np
 from energyscope.intervals import Interval
 from energyscope.metering.grades import INVALID, grade
 from energyscope.metering.interval import student_t
-from energyscope.metering.tick_intervals import tick_intervals
+from energyscope.metering.tick_intervals import TickIntervals, tick_intervals
 from energyscope.metering.ticks import Array, Ticks
 from energyscope.reasons import Reason, join, reason
 from energyscope.serving.amounts import new_tokens, prompt_spans, token_s, tokens_a_text
@@ -43,9 +43,10 @@ class LoadRow:
     """A load as a row of ``serving.csv``; None where there is nothing to tell.
 
     Times are seconds, energies joules of one request: ``work_j`` beyond the idle engine's power, ``idle_j`` its
-    share of that. ``ttft`` is the time to the first text, ``tpot`` per token after it, each with the median and
-    the 99th percentile (None of few requests); ``late_p99_s`` is how late requests were sent. ``failed`` requests
-    have no energy of their own: theirs is in that of the others. ``unsent`` were due after the load.
+    share of that. Where an engine's pace changes, work is known better than the whole, most of which may be idle.
+    ``ttft`` is the time to the first text, ``tpot`` per token after it, each with the median and the 99th
+    percentile (None of few requests); ``late_p99_s`` is how late requests were sent. ``failed`` requests have no
+    energy of their own: theirs is in that of the others. ``unsent`` were due after the load.
     """
 
     load: str
@@ -70,6 +71,8 @@ class LoadRow:
     request_low_j: float | None = None
     request_high_j: float | None = None
     work_j: float | None = None
+    work_low_j: float | None = None
+    work_high_j: float | None = None
     idle_j: float | None = None
     token_j: float | None = None
     slots: int = 0
@@ -79,7 +82,9 @@ class LoadRow:
     reasons: str = ""
 
 
-def load_row(load: Served, ticks: Sequence[Ticks], idle_w: float | None, guards: Sequence[Reason] = ()) -> LoadRow:
+def load_row(
+    load: Served, ticks: Sequence[Ticks], idle_w: Interval | None, guards: Sequence[Reason] = ()
+) -> LoadRow:
     """Return the figures of a load that sent requests. ``idle_w`` is the power of the loaded, idle engine (W)."""
     good = good_answers(load)
     failed = sum(answer.error is not None for answer in load.answers)
@@ -217,7 +222,7 @@ def _energy(
     load: Served,
     answers: Sequence[Answer],
     ticks: Sequence[Ticks],
-    idle_w: float | None,
+    idle_w: Interval | None,
     tokens: float,
     notes: list[Reason],
 ) -> dict[str, Any]:
@@ -233,15 +238,13 @@ def _energy(
     half = sum(ratio_.above for ratio_ in ratios)  # boards share the noise of how requests fall into slots
     count = len(known[0][2])
     quality, reasons = grade(half / value if value > 0 else None, count, notes)
-    idle_j = None if idle_w is None else idle_w / rate
     return {
         **paces,
+        **({} if idle_w is None else _work(known, value, rate, idle_w)),
         "power_w": sum(float(energy.sum() / spent.sum()) for spent, energy, _ in known),
         "request_j": value,
         "request_low_j": value - half,
         "request_high_j": value + half,
-        "work_j": None if idle_j is None else value - idle_j,
-        "idle_j": idle_j,
         "token_j": value / tokens if tokens else None,
         "slots": count,
         "quality": quality,
@@ -249,12 +252,33 @@ def _energy(
     }
 
 
+def _work(
+    slots: Sequence[tuple[Array, Array, Array]], request_j: float, rate: float, idle_w: Interval
+) -> dict[str, float]:
+    """Return the work of a request (J), with its 95 % interval, and its share of the idle engine's power.
+
+    Half-widths add as squares: that of the energy beyond idle power in each slot, and that of idle power.
+    """
+    share_w = idle_w.value / len(slots)  # of each board
+    scatter = sum(ratio(energy - share_w * spent, done).above for spent, energy, done in slots)
+    half = math.hypot(scatter, max(idle_w.above, idle_w.below) / rate)
+    idle_j = idle_w.value / rate
+    work_j = request_j - idle_j
+    return {"work_j": work_j, "work_low_j": work_j - half, "work_high_j": work_j + half, "idle_j": idle_j}
+
+
+def slots_of(ticks: Ticks, begin_s: float, end_s: float) -> TickIntervals | None:
+    """Return the slots of a time between two moments (s); None of too few, or where the counter was reset."""
+    slots = tick_intervals(ticks.between(begin_s, end_s)).merged(SLOT_S)
+    return slots if len(slots.energy_j) >= FEWEST_SLOTS and slots.good.all() else None
+
+
 def _slots(
     ticks: Ticks, answers: Sequence[Answer], begin_s: float, end_s: float
 ) -> tuple[Array, Array, Array] | None:
     """Return seconds, joules and requests answered of each slot of a time; None of too few."""
-    slots = tick_intervals(ticks.between(begin_s, end_s)).merged(SLOT_S)
-    if len(slots.energy_j) < FEWEST_SLOTS or not slots.good.all():
+    slots = slots_of(ticks, begin_s, end_s)
+    if slots is None:
         return None
     requests = _answered(answers, slots.times_s)
     return (np.diff(slots.times_s), slots.energy_j, requests) if requests.sum() > 0 else None

@@ -19,11 +19,11 @@ from statistics import median
 
 from energyscope.errors import UsageError
 from energyscope.serving.curve import REQUEST, good_answers, requests_per_s
-from energyscope.serving.energy import HELD_OUT, WARM_UP
+from energyscope.serving.energy import HELD_OUT, PAUSE, WARM_UP
 from energyscope.serving.requests import Load, Served, Shape
 from energyscope.settings.serving import ServingSettings, rates_of, tokens_of
 
-PROMPT, ANSWER, PAUSE = "prompt", "answer", "pause"
+PROMPT, ANSWER = "prompt", "answer"
 PROMPT_LENGTHS = (64, 256, 1024)  # tokens, as far as the context reaches
 PROMPT_USERS = (1, 4)
 SHORT_PROMPT = 16  # tokens
@@ -31,11 +31,12 @@ LONG_ANSWER = 128  # tokens
 FIRST_USERS = (1, 2, 4, 8, 16, 32)  # and twice as many again, while throughput grows
 MOST_USERS = 256
 GROWS = 1.1  # times the throughput of half as many users
+LONGEST_MIXED = 128  # tokens of an answer in a mixture: longer ones go on long after the others have ended
 MIXTURES = 4
 PAUSES = 4
 PAUSE_SHARE = 0.4  # of a load's seconds
 RAMP_SHARE = 0.1
-REQUESTS_LONG = 5  # of each user, at least
+REQUESTS_LONG = 4  # of each user, at least
 SHAPES = 64  # drawn for a load, and taken in turn
 SIGMA = 0.5  # of the logarithm of tokens, where they are spread
 DEFAULT_CONTEXT = 2048  # tokens, where the server does not say
@@ -104,8 +105,8 @@ def _final(settings: ServingSettings, limits: Limits, load: Load) -> Load:
 def paced(load: Load, sent: Sequence[Served]) -> Load:
     """Return a load of the user's request that lasts several of them.
 
-    Users begin within the time of one request, as it was in the load sent before by the most similar number of
-    users: those who begin together keep in step, and their prompts too.
+    Users begin within the time of one request (at most the load's seconds), as it was in the load sent before by
+    the most similar number of users: those who begin together keep in step, and their prompts too.
     """
     if load.users is None or load.kind != REQUEST:
         return load
@@ -116,7 +117,8 @@ def paced(load: Load, sent: Sequence[Served]) -> Load:
     }
     ramp_s = load.ramp_s
     if distances and load.users > 1:
-        ramp_s = max(ramp_s, median(answer.ended_s - answer.sent_s for answer in distances[min(distances)]))
+        request_s = median(answer.ended_s - answer.sent_s for answer in distances[min(distances)])
+        ramp_s = max(ramp_s, min(request_s, load.seconds))
     return replace(load, ramp_s=ramp_s, rounds=REQUESTS_LONG)
 
 
@@ -196,7 +198,7 @@ def _mixture(settings: ServingSettings, limits: Limits, drawn: random.Random, nu
     shapes = [
         limits.shape(
             round(math.exp(drawn.uniform(math.log(min(SHORT_PROMPT, most)), math.log(min(1024, most))))),
-            round(math.exp(drawn.uniform(math.log(4), math.log(min(256, most))))),
+            round(math.exp(drawn.uniform(math.log(4), math.log(min(LONGEST_MIXED, most))))),
         )
         for _ in range(SHAPES)
     ]

@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
-import numpy as np
-
 from energyscope.intervals import Interval
 from energyscope.metering.grades import grade
 from energyscope.metering.tick_intervals import ticks_from_rows, ticks_to_rows
 from energyscope.metering.ticks import Ticks
 from energyscope.reasons import Reason, join, reason
-from energyscope.serving.amounts import CAUSES, Amounts, amounts_of
+from energyscope.serving.amounts import CAUSES
 from energyscope.serving.curve import LoadRow, good_answers, knee, load_row, per_million_tokens
-from energyscope.serving.design import ANSWER, PAUSE, PROMPT
-from energyscope.serving.energy import WARM_UP, ServingFit, fit_serving
+from energyscope.serving.energy import PAUSE, WARM_UP, ServingFit, fit_serving, idle_power
+from energyscope.serving.phases import phases_of
 from energyscope.serving.requests import Answer, Load, Served
 
 VERSION = 1
@@ -78,11 +76,11 @@ def serving_document(
     loads = [part.served for part in measured]
     ticks = _joined(measured)
     fit = fit_serving(ticks, loads) if loads and not modelled else None
-    idle = None if fit is None else fit.costs()["time"]
+    idle = None if fit is None else idle_power(ticks, loads) or fit.costs()["time"]
     asking = [part for part in measured if part.served.load.kind not in {PAUSE, WARM_UP}]
     rows = [
         replace(
-            load_row(part.served, ticks, idle.value if idle else None, part.guards),
+            load_row(part.served, ticks, idle, part.guards),
             clock_mhz=part.clock_mhz,
             temperature_c=part.temperature_c,
         )
@@ -93,7 +91,7 @@ def serving_document(
         "schema": VERSION,
         "idle_w": _limits(idle),
         "costs": [] if fit is None else _costs(fit),
-        "phases": [] if fit is None else _phases(fit, loads),
+        "phases": [] if fit is None or idle is None else phases_of(fit, loads, ticks, idle),
         "left_out_error": None if fit is None else fit.left_out,
         "held_out": [] if fit is None else [{**asdict(part), "error": part.error} for part in fit.held_out],
         "knee": None if best is None else best.load,
@@ -125,38 +123,6 @@ def _graded(fit: ServingFit, cost: Interval) -> dict[str, Any]:
     half = max(cost.above, cost.below) / cost.value if cost.value > 0 else None
     quality, reasons = grade(None if half is None else max(half, fit.left_out), fit.intervals)
     return {"quality": quality, "reasons": join(map(Reason, reasons))}
-
-
-def _phases(fit: ServingFit, loads: Sequence[Served]) -> list[dict[str, Any]]:
-    """Return the energy of a token beyond the idle engine: of prompts by length, of answers by users."""
-    amounts = amounts_of(loads)
-    found = [_phase(fit, amounts, load) for load in loads if load.load.kind in {PROMPT, ANSWER}]
-    known = [phase for phase in found if phase is not None]
-    return sorted(known, key=lambda phase: (phase["phase"] != PROMPT, phase["prompt_tokens"] or 0, phase["users"]))
-
-
-def _phase(fit: ServingFit, amounts: Amounts, load: Served) -> dict[str, Any] | None:
-    """Return the energy of a token of a load; None where the load made none."""
-    of_prompt, begin_s = load.load.kind == PROMPT, load.begin_s
-    asked_s = np.array([begin_s + load.load.ramp_s, begin_s + load.load.seconds])
-    made = dict(zip(CAUSES, amounts.between(asked_s)[0].tolist(), strict=True))
-    count = made["prompt"] if of_prompt else made["tokens"]
-    if count <= 0:
-        return None
-    causes = ("requests", "prompt") if of_prompt else ("steps", "tokens", "context")
-    token = fit.energy_j(**{cause: made[cause] / count for cause in (*causes, "active")})
-    prompts = [answer.prompt_tokens for answer in load.answers if answer.prompt_tokens is not None]
-    return {
-        "phase": load.load.kind,
-        "load": load.load.name,
-        "users": load.load.users,
-        "prompt_tokens": float(np.mean(prompts)) if prompts else None,
-        "context": None if of_prompt else 1e3 * made["context"] / count,
-        "together": None if of_prompt or not made["steps"] else count / made["steps"],
-        "tokens": count,
-        **_limits(token),
-        **_graded(fit, token),
-    }
 
 
 def _unfitted(fit: ServingFit | None, *, modelled: bool) -> list[Reason]:

@@ -19,6 +19,7 @@ from functools import partial
 import numpy as np
 
 from energyscope.intervals import Interval
+from energyscope.metering.interval import student_t
 from energyscope.metering.regression import Places, PowerFit, fit_delayed, rough_delay_s
 from energyscope.metering.tick_intervals import TickIntervals, tick_intervals
 from energyscope.metering.ticks import Array, Ticks
@@ -32,6 +33,7 @@ ALWAYS = (("time", "prompt", "tokens"), ("time", "prompt", "steps"))
 SOMETIMES = ("active", "requests", "steps", "tokens", "context")
 MOST = tuple(cause for cause in CAUSES if cause != "active")
 HELD_OUT, WARM_UP = "mixture", "warm-up"  # kinds of the loads that nothing is fitted to
+PAUSE, FEWEST_PAUSES = "pause", 3
 BETTER = 0.02  # share by which a further cause must make the error of left-out loads less
 BETTER_ACTIVE = 0.5  # likewise for active seconds, which others nearly add up to
 
@@ -137,6 +139,24 @@ def measured_j(ticks: Sequence[Ticks], begin_s: float, end_s: float) -> tuple[fl
         energy += float(inside.energy_j.sum())
         spans.append((float(inside.times_s[0]), float(inside.times_s[-1])))
     return energy, spans
+
+
+def idle_power(ticks: Sequence[Ticks], loads: Sequence[Served]) -> Interval | None:
+    """Return the power (W) of the loaded engine in the pauses, with the 95 % interval of their mean.
+
+    None where too few of them were measured. The fit's cost of time is less exact: noise of all loads is in it.
+    """
+    powers = []
+    for load in loads:
+        if load.load.kind == PAUSE:
+            parts = [measured_j([ticks_of_meter], load.begin_s, load.end_s) for ticks_of_meter in ticks]
+            if all(spans for _, spans in parts):
+                powers.append(sum(joules / (spans[0][1] - spans[0][0]) for joules, spans in parts))
+    if len(powers) < FEWEST_PAUSES:
+        return None
+    value = float(np.mean(powers))
+    half = student_t(len(powers) - 1) * float(np.std(powers, ddof=1)) / math.sqrt(len(powers))
+    return Interval(value, value - half, value + half)
 
 
 def _candidates() -> Iterator[tuple[str, ...]]:

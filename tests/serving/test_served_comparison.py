@@ -192,8 +192,8 @@ def test_the_page_has_both_curves_and_all_numbers(root, tmp_path):
     assert [view.when for view in figure.views] == [{"other": "1"}, {"other": "2"}]
     assert [row["run"] for row in figure.views[1].table.rows] == ["before"] * 3 + ["users"] * 2
     named = tables(SERVED.shown(source))
-    assert len(named["curve-1"].rows) == 12
-    assert len(named["curve-2"].rows) == 4
+    assert len(named["curve-1"].rows) == 15
+    assert len(named["curve-2"].rows) == 5
     assert {"costs-1", "costs-2", "same"} <= set(named)
     assert [row["baseline"].unit for row in named["curve-1"].rows[:4]] == ["J", "J", "s", "s"]
 

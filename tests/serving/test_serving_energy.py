@@ -116,7 +116,7 @@ def test_texts_of_several_tokens_cost_no_less() -> None:
 
 def test_boards_share_the_noise_of_requests() -> None:
     """GIVEN eight boards that draw the same THEN the interval of a request is relatively as wide as of one."""
-    parts = measured(SimulatedServer(), seconds=4, users=(1, 4))
+    parts = measured(SimulatedServer(), seconds=5, users=(1, 4))
     _, rows = serving_document(parts)
     _, eight = serving_document([replace(part, ticks=part.ticks * 8) for part in parts])
     for row, boards in zip(rows, eight, strict=True):
@@ -157,7 +157,7 @@ def test_a_load_that_failed_has_no_energy() -> None:
 def test_a_counter_that_was_reset_gives_no_energy() -> None:
     """GIVEN a reset in the middle of a load THEN its row says nothing of energy, and others do."""
     server = SimulatedServer()
-    parts = measured(server, seconds=4, users=(1, 4))
+    parts = measured(server, seconds=5, users=(1, 4))
     spoilt = next(part for part in parts if part.served.load.name == "requests by 4")
     middle = (spoilt.served.begin_s + spoilt.served.end_s) / 2
 
@@ -174,14 +174,14 @@ def test_a_counter_that_was_reset_gives_no_energy() -> None:
 
 def test_what_is_kept_is_read_back_as_it_was() -> None:
     """GIVEN the journal's lines THEN the document made of them is the same."""
-    parts = measured(SimulatedServer(), seconds=4, users=(1, 4))
+    parts = measured(SimulatedServer(), seconds=5, users=(1, 4))
     again = [Measured.of(part.entry()) for part in parts]
     assert serving_document(again) == serving_document(parts)
 
 
 def test_several_boards_add_up() -> None:
     """GIVEN two boards that draw the same THEN costs and energies are twice those of one."""
-    parts = measured(SimulatedServer(), seconds=4, users=(1, 4))
+    parts = measured(SimulatedServer(), seconds=5, users=(1, 4))
     one, rows = serving_document(parts)
     two, doubled = serving_document([Measured(part.served, part.ticks * 2) for part in parts])
     assert [cost["value"] for cost in two["costs"]] == pytest.approx([2 * cost["value"] for cost in one["costs"]])

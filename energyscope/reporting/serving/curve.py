@@ -66,7 +66,6 @@ def _row(server: Server, row: dict[str, Any]) -> dict[str, Any]:
     budget = (server.run.serving.get("million_tokens") or {}).get(row["load"]) or {}
     shown = {
         "asked": asked_by(row),
-        "work": row["work_j"],
         "idle": row["idle_j"],
         "token": row["token_j"],
         "kind": "at rates" if row["users"] is None else "users",

@@ -46,7 +46,7 @@ def phase_columns() -> list[Column]:
         Column("together", "Answers a step", "", "that get a token in one decode step, on average", rank=1),
         Column("token", "Per token", "J", "beyond the idle engine's power"),
         Column("tokens", "Tokens measured", "count", rank=2),
-        Column("quality", "Grade", "grade", "none is better than the error of loads that were left out"),
+        Column("quality", "Grade", "grade"),
     ]
 
 

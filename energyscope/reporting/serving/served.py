@@ -29,12 +29,13 @@ class Server:
 
     @cached_property
     def loads(self) -> list[Entry]:
-        """Every load that asked something, with the energy of its requests as an interval."""
+        """Every load that asked something, with the energy of its requests, and its work, as intervals."""
         table = self.run.loads.astype(object).where(self.run.loads.notna(), None)
         return [
             {
                 **{str(name): value for name, value in row.items()},
                 "request": interval(row["request_j"], row["request_low_j"], row["request_high_j"]),
+                "work": interval(row["work_j"], row["work_low_j"], row["work_high_j"]),
                 "noisy": row["quality"] == "invalid",
             }
             for row in table.to_dict("records")
@@ -49,7 +50,9 @@ class Server:
     @property
     def document(self) -> Entry:
         """All results as plain data: ``serving.json``, and its ``loads``."""
-        loads = [{name: value for name, value in row.items() if name != "request"} for row in self.loads]
+        loads = [
+            {name: value for name, value in row.items() if name not in {"request", "work"}} for row in self.loads
+        ]
         return {**self.run.serving, "loads": loads}
 
     @property
