@@ -137,7 +137,7 @@ def _notes(loads: Sequence[Served]) -> list[Reason]:
     if any(answer.new_tokens is None for answer in answers):
         notes.append(reason("texts-counted"))
     if any(answer.new_tokens is None and answer.prompt_tokens is not None for answer in answers):
-        notes.append(reason("prompts-by-tokenizer"))
+        notes.append(reason("prompts-counted"))
     if any(answer.prompt_tokens is None for answer in answers):
         notes.append(reason("prompt-tokens-unknown"))
     return notes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from energyscope.errors import UsageError, did_you_mean
 from energyscope.serving.openai_api import ServerError, base_of, failure, open_session, read_body, refusal, shown
 from energyscope.serving.prompts import prompt
-from energyscope.serving.streaming import Stream, ask
+from energyscope.serving.streaming import Stream, ask, ask_whole
 
 if TYPE_CHECKING:
     import aiohttp
@@ -188,7 +188,7 @@ async def _found_context(session: aiohttp.ClientSession, endpoint: Endpoint, nee
     sent = round(TOO_LONG * needed)
     words = max(round(sent / (endpoint.tokens_per_word or 1.0)), 1)
     try:  # a fresh text, of which a cache holds nothing
-        taken = (await _probe(session, endpoint, words, secrets.randbits(32))).tokens("prompt_tokens")
+        taken = await _prompt_tokens(session, endpoint, words, secrets.randbits(32))
     except ServerError as error:
         refused = error.status in _REFUSALS
         return limit_in(error.words.replace(endpoint.model, ""), sent) if refused else None
@@ -213,13 +213,30 @@ def _owner(entry: Mapping[str, Any]) -> str | None:
     return shown(owner) if isinstance(owner, str) and owner else None
 
 
-async def _probe(
-    session: aiohttp.ClientSession, endpoint: Endpoint, words: int = 4, number: int | None = None
-) -> Stream:
+async def _probe(session: aiohttp.ClientSession, endpoint: Endpoint, text: str = "") -> Stream:
     stream = Stream()
-    text = prompt(words, 0, 0, "probe", words if number is None else number)
-    await ask(session, endpoint.address, endpoint.body(text, 1), stream)
+    await ask(session, endpoint.address, endpoint.body(text or prompt(4, 0, 0, "probe", 4), 1), stream)
     return stream
+
+
+async def _prompt_tokens(
+    session: aiohttp.ClientSession, endpoint: Endpoint, words: int, number: int
+) -> int | None:
+    """Return the tokens of a prompt as the server counts them; None where it does not tell.
+
+    Some (llama-cpp-python) give no usage in a stream, and break it off where a prompt is too long: they are asked
+    for an answer in one piece.
+    """
+    text = prompt(words, 0, 0, "probe", number)
+    try:
+        tokens = (await _probe(session, endpoint, text)).tokens("prompt_tokens")
+    except ServerError as error:
+        if error.status is not None:
+            raise
+        tokens = None
+    if tokens is not None:
+        return tokens
+    return await ask_whole(endpoint.address, endpoint.body(text, 1), session.timeout.total)
 
 
 async def _with_api(session: aiohttp.ClientSession, endpoint: Endpoint, api: str) -> Endpoint:
@@ -263,7 +280,7 @@ async def _calibrated(session: aiohttp.ClientSession, endpoint: Endpoint) -> End
     """Return the endpoint with how many tokens prompts of ours have, from a short and a long one."""
     long = max(min(PROBE_WORDS, (endpoint.context_tokens or PROBE_CONTEXT) // 4), 5)
     short = long // 5
-    few, many = [(await _probe(session, endpoint, words)).tokens("prompt_tokens") for words in (short, long)]
+    few, many = [await _prompt_tokens(session, endpoint, words, words) for words in (short, long)]
     if few is None or many is None or many <= few:
         return endpoint
     rate = (many - few) / (long - short)

@@ -77,7 +77,7 @@ def key_variable() -> str | None:
     return next((name for name in KEY_VARIABLES if os.environ.get(name, "").strip()), None)
 
 
-def open_session(timeout_s: float) -> aiohttp.ClientSession:
+def open_session(timeout_s: float | None) -> aiohttp.ClientSession:
     """Return a session with the key, in which a request fails after ``timeout_s`` (s) in all."""
     import aiohttp
 

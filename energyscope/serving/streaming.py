@@ -9,7 +9,16 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from energyscope.serving.openai_api import BODY_BYTES, ServerError, failure, message_of, read_body, refusal, shown
+from energyscope.serving.openai_api import (
+    BODY_BYTES,
+    ServerError,
+    failure,
+    message_of,
+    open_session,
+    read_body,
+    refusal,
+    shown,
+)
 
 if TYPE_CHECKING:
     import aiohttp
@@ -124,6 +133,33 @@ async def ask(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any],
                     await response.content.readany()
     except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
         raise failure(error, url, session.timeout.total) from None
+
+
+async def ask_whole(url: str, body: Mapping[str, Any], timeout_s: float | None) -> int | None:
+    """Send a request for an answer in one piece, and return its prompt's tokens; None where it does not say.
+
+    It has a connection of its own: that of a stream which the server broke off is about to be closed.
+
+    Raises:
+        ServerError: it is refused.
+
+    """
+    import aiohttp
+
+    plain = {name: value for name, value in body.items() if name != "stream_options"} | {"stream": False}
+    try:
+        async with (
+            open_session(timeout_s) as session,
+            session.post(url, json=plain, allow_redirects=False) as response,
+        ):
+            if response.status != 200:
+                raise await refusal(response)
+            usage = json.loads(await read_body(response))["usage"]
+            return _whole(usage["prompt_tokens"])
+    except (aiohttp.ClientError, OSError) as error:
+        raise failure(error, url, timeout_s) from None
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return None
 
 
 def _whole(value: object) -> int | None:

@@ -30,6 +30,13 @@ def counter_of(tokenizer: str) -> Count:
     return lambda text: len(loaded(text)["input_ids"])
 
 
+def counter_by_words(rate: float | None, overhead: float | None) -> Count | None:
+    """Return what counts the tokens of a text by its words; None where their rate is not known."""
+    if rate is None or overhead is None:
+        return None
+    return lambda text: round(overhead + rate * len(text.split()))
+
+
 def words_as_tokens(count: Count) -> tuple[float, float]:
     """Return how many tokens a word of our prompts has, and how many a prompt has beside."""
     few, many = (count(prompt(words, 0, 0, "probe", words)) for words in PROBED)

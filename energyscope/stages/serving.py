@@ -29,7 +29,7 @@ from energyscope.serving.engine import Engine
 from energyscope.serving.process import Client
 from energyscope.serving.requests import Load, Served
 from energyscope.serving.run import COLUMNS, STAGE, ServingRun, load_serving, write_requests
-from energyscope.serving.tokens import Count, counter_of, with_prompt_tokens, words_as_tokens
+from energyscope.serving.tokens import Count, counter_by_words, counter_of, with_prompt_tokens, words_as_tokens
 from energyscope.settings.serving import ServingSettings, tokens_of
 from energyscope.stages.facts import boot, environment
 
@@ -41,7 +41,7 @@ REFUSALS = (400, 413, 422)  # of a request that is too long for the server, for 
 class Target:
     """What is measured: the server's API, its engine's processes and GPUs, their meters, and what it takes.
 
-    ``count`` counts the tokens of a text, where a tokenizer was named.
+    ``count`` counts the tokens of a text: by the tokenizer that was named, else by words as the server counts.
     """
 
     endpoint: Endpoint
@@ -66,7 +66,9 @@ class Target:
             open_meter(name, gpu_uuid=gpu, watts=settings.watts, whole_gpu=settings.whole_gpu)
             for gpu in engine.gpus or (None,)
         ]
-        return cls(endpoint, engine, MeterGroup(meters), _limits(endpoint, count), count)
+        limits = _limits(endpoint, count)
+        count = count or counter_by_words(endpoint.tokens_per_word, endpoint.overhead_tokens)
+        return cls(endpoint, engine, MeterGroup(meters), limits, count)
 
 
 def measure_server(

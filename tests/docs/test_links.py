@@ -26,7 +26,13 @@ OPTIONS = {
     | {"--help"}
     for name, command in COMMANDS.items()
 }
-OTHER_TOOLS = {"--nproc-per-node", "--out", "--full", "--components"}  # torchrun, tests/bench/methods.py
+OTHER_TOOLS = {
+    "--interrupt",
+    "--nproc-per-node",
+    "--out",
+    "--full",
+    "--components",
+}  # torchrun, tests/bench/methods.py
 OTHER_TOOLS |= {"--port", "--continuous-batching", "--model-path", "--cont-batching", "--parallel"}  # servers
 
 CODE = re.compile(

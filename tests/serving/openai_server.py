@@ -24,7 +24,8 @@ class OpenAIServer:
     ``models`` is None for a server without a list. ``unknown`` are the extra fields that get ``unknown_status``.
     Every ``fail_every``-th request gets ``fail_status``, with its headers in the text. ``cut_after`` is how many
     tokens come before the connection breaks, ``stall_after`` before nothing comes any more. A prompt
-    of more tokens than ``context`` gets the text ``too_long``, or is cut where it ``cuts``. ``documents`` by path.
+    of more tokens than ``context`` gets the text ``too_long``, or is cut where it ``cuts``, or its stream is empty
+    where it ``breaks_long``. An answer in one piece has usage where ``plain_usage``. ``documents`` by path.
     """
 
     models: tuple[str, ...] | None = ("tiny",)
@@ -51,6 +52,8 @@ class OpenAIServer:
     context: int | None = None
     too_long: str = "the context is {context} tokens, and {sent} were sent"
     cuts: bool = False
+    breaks_long: bool = False
+    plain_usage: bool = False
     documents: dict[str, dict] = field(default_factory=dict)
     received: list[dict] = field(default_factory=list)
 
@@ -128,8 +131,9 @@ class OpenAIServer:
                 {"id": name, "object": "model", "owned_by": "stand-in"} | self.entry for name in self.models
             ]
             return web.json_response({"object": "list", "data": entries})
-        if not self.streams:
-            return web.json_response({"choices": [{"text": "whole"}]})
+        if not (self.streams and body["stream"]):
+            used = {"prompt_tokens": self._tokens(body), "completion_tokens": body["max_tokens"]}
+            return web.json_response({"choices": [{"text": "whole"}], "usage": used if self.plain_usage else None})
         return await self._stream(request, body)
 
     def _refusal(self, request, body):
@@ -151,7 +155,8 @@ class OpenAIServer:
         wrong = set(self.unknown) & set(body)
         if wrong:
             return _error(self.unknown_status, f"extra fields not permitted: {sorted(wrong)}")
-        if self.context is not None and not self.cuts and self._tokens(body) > self.context:
+        broken = self.breaks_long and body["stream"]
+        if self.context is not None and not (self.cuts or broken) and self._tokens(body) > self.context:
             return _error(400, self.too_long.format(context=self.context, sent=self._tokens(body)))
         if self.fail_every and len(self.bodies) % self.fail_every == 0:
             told = request.headers.get("Authorization", "")
@@ -163,6 +168,8 @@ class OpenAIServer:
         return self.overhead_tokens + round(self.tokens_per_word * len(text.split()))
 
     async def _stream(self, request, body):
+        if self.breaks_long and self._tokens(body) > self.context:
+            return web.Response(text="", headers={"Content-Type": "text/event-stream"})
         prompt = min(self._tokens(body), self.context or sys.maxsize)
         sequence = {"prompt": prompt, "most": body["max_tokens"], "made": 0, "tokens": asyncio.Queue()}
         self._waiting.append(sequence)

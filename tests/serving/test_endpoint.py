@@ -126,6 +126,16 @@ def test_a_server_that_states_no_context_is_asked_once():
         assert find(server).context_tokens == 5120
 
 
+def test_a_server_that_streams_no_usage_is_asked_without_a_stream():
+    """GIVEN usage and errors only in answers in one piece THEN they tell tokens of a word, and the context."""
+    with OpenAIServer(
+        usage=False, plain_usage=True, tokens_per_word=5.0, context=4096, breaks_long=True
+    ) as server:
+        endpoint = find(server)
+    assert (endpoint.tokens_per_word, endpoint.overhead_tokens) == (5.0, 5.0)
+    assert endpoint.context_tokens == 4096
+
+
 @pytest.mark.parametrize("too_long", ["too long", "{sent} tokens are too many", "token limits: {context}, 9"])
 def test_a_limit_that_no_error_names(too_long):
     """GIVEN an error without one limit, THEN none is made up; a number that can be none is not in the way."""

@@ -177,7 +177,7 @@ def test_prompts_are_counted_where_the_server_states_nothing(tmp_path, command):
     row = run.loads.set_index("load").loc["requests by 1"]
     assert row["prompt_tokens"] == pytest.approx(64, rel=0.1)
     assert row["new_tokens"] == 16
-    assert {"texts-counted", "prompts-by-tokenizer"} <= set(run.serving["notes"])
+    assert {"texts-counted", "prompts-counted"} <= set(run.serving["notes"])
     assert "prompt-tokens-unknown" not in run.serving["notes"]
 
 
