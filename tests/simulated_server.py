@@ -66,7 +66,7 @@ class SimulatedServer:
                 running.remove(answer)
                 done.append({**answer, "end": self.now_s})
                 if load.users is not None:
-                    asking.ended(answer["user"], self.now_s)
+                    asking.ended(answer["user"], self._answer(load, len(done), done[-1]))
                     due.append((self.now_s, answer["user"]))
             due.sort()
         answers = [self._answer(load, number, answer) for number, answer in enumerate(done)]

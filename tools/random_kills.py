@@ -112,7 +112,8 @@ def wrong_with(path: Path, before: list[Any], whole: dict[str, list[Any]]) -> st
         if [entry for entry in after if _place(entry) == place][: len(finished)] != finished:
             return f"of {place} {len(finished)} entries were finished, and now there are other ones"
     for file, rows in rows_of(path).items():
-        if others := sorted({*rows} ^ {*whole[file]}):
+        found, expected = Counter(rows), Counter(whole[file])
+        if others := sorted(((found - expected) + (expected - found)).elements()):
             return f"rows of {file} are not those of the whole run, or not the same have values: {others}"
     return ""
 

@@ -24,9 +24,9 @@ from energyscope.comparison.difference import Difference, compared
 from energyscope.comparison.gate import Energy
 from energyscope.errors import UsageError
 from energyscope.intervals import Interval, finite, interval
-from energyscope.metering.grades import INVALID, grade
+from energyscope.metering.grades import INVALID
 from energyscope.reasons import Reason, reason
-from energyscope.serving.curve import REQUEST, first_texts_s, later_tokens_s, median_s
+from energyscope.serving.curve import REQUEST, first_texts_s, later_tokens_s, median_s, too_noisy
 from energyscope.serving.design import PROMPT
 from energyscope.serving.requests import Answer
 from energyscope.serving.run import ServingRun, read_requests
@@ -196,16 +196,11 @@ def _quantities(row: Mapping[str, Any], answers: Sequence[Answer]) -> Values:
     token = energy.scaled(per_token / energy.value) if energy and per_token and energy.value > 0 else None
     return {
         (PER_REQUEST, "J"): (energy, noisy),
-        (WORK, "J"): (work, _too_noisy(work, int(row["slots"]))),
+        (WORK, "J"): (work, too_noisy(work, int(finite(row["slots"]) or 0))),
         (PER_NEW_TOKEN, "J"): (token, noisy),
         (FIRST_TOKEN, "s"): (median_s(first_texts_s(answers)) or interval(row["ttft_p50_s"]), False),
         (EACH_TOKEN, "s"): (median_s(later_tokens_s(answers)) or interval(row["tpot_p50_s"]), False),
     }
-
-
-def _too_noisy(item: Interval | None, slots: int) -> bool:
-    half = item.above / item.value if item is not None and item.known and item.value > 0 else None
-    return grade(half, slots)[0] == INVALID
 
 
 def _lengths(*rows: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ WORDS: dict[str, str] = {
     "and the idle engine are not told apart",
     "texts-counted": "the server states no usage: tokens of answers are counted by the pieces of text that came",
     "prompts-counted": "the server states no usage: tokens of prompts are counted by the tokenizer, without what "
-    "a chat template adds; where none was named, by their words, at the rate at which it counted two others",
+    "a chat template adds; where none was named, by their words, at the rate of two others",
     "prompt-tokens-unknown": "the server states no usage: tokens of prompts are not known: name its --tokenizer",
     "context-assumed": "the server does not state its context: {tokens:count token} were assumed",
     "engine-unseen": "no process on this machine answers there: which GPUs are the engine's is not known",

@@ -42,11 +42,12 @@ class Asking:
         self.until_s = begin_s + load.seconds
         self._rounds = [0] * (load.users or 0)
 
-    def ended(self, user: int, now_s: float) -> None:
-        """Take note that a request of a user has ended."""
-        self._rounds[user] += 1
-        if self._rounds[user] == self.load.rounds == min(self._rounds):
-            self.until_s = max(self.until_s, now_s)
+    def ended(self, user: int, answer: Answer) -> None:
+        """Take note that a request of a user has ended; nobody waits for more of a user whose request failed."""
+        lacking = min(self._rounds) < self.load.rounds
+        self._rounds[user] = self._rounds[user] + 1 if answer.error is None else self.load.rounds
+        if lacking and min(self._rounds) >= self.load.rounds:
+            self.until_s = max(self.until_s, answer.ended_s)
 
     def goes_on(self, now_s: float) -> bool:
         """Tell whether a user whose request ended now sends another one."""
@@ -101,7 +102,7 @@ class Sender:
             await _sleep_until(due_s)
             number, shape = next(asking.requests)
             answer = await self._request(asking.load, number, shape, due_s)
-            asking.ended(user, answer.ended_s)
+            asking.ended(user, answer)
             due_s = answer.ended_s
             if answer.error is None:
                 wait_s = WAIT_S

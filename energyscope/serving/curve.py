@@ -240,7 +240,7 @@ def _energy(
     quality, reasons = grade(half / value if value > 0 else None, count, notes)
     return {
         **paces,
-        **({} if idle_w is None else _work(known, value, rate, idle_w)),
+        **({} if idle_w is None else _work(known, value, idle_w)),
         "power_w": sum(float(energy.sum() / spent.sum()) for spent, energy, _ in known),
         "request_j": value,
         "request_low_j": value - half,
@@ -252,19 +252,22 @@ def _energy(
     }
 
 
-def _work(
-    slots: Sequence[tuple[Array, Array, Array]], request_j: float, rate: float, idle_w: Interval
-) -> dict[str, float]:
+def _work(slots: Sequence[tuple[Array, Array, Array]], request_j: float, idle_w: Interval) -> dict[str, float]:
     """Return the work of a request (J), with its 95 % interval, and its share of the idle engine's power.
 
     Half-widths add as squares: that of the energy beyond idle power in each slot, and that of idle power.
     """
     share_w = idle_w.value / len(slots)  # of each board
-    scatter = sum(ratio(energy - share_w * spent, done).above for spent, energy, done in slots)
-    half = math.hypot(scatter, max(idle_w.above, idle_w.below) / rate)
-    idle_j = idle_w.value / rate
-    work_j = request_j - idle_j
-    return {"work_j": work_j, "work_low_j": work_j - half, "work_high_j": work_j + half, "idle_j": idle_j}
+    parts = [ratio(energy - share_w * spent, done) for spent, energy, done in slots]
+    request_s = float(slots[0][0].sum() / slots[0][2].sum())
+    half = math.hypot(sum(part.above for part in parts), max(idle_w.above, idle_w.below) * request_s)
+    work_j = sum(part.value for part in parts)
+    return {
+        "work_j": work_j,
+        "work_low_j": work_j - half,
+        "work_high_j": work_j + half,
+        "idle_j": request_j - work_j,
+    }
 
 
 def slots_of(ticks: Ticks, begin_s: float, end_s: float) -> TickIntervals | None:
@@ -306,6 +309,12 @@ def ratio(energy_j: Array, amount: Array) -> Interval:
     variance = max(variance, float(residual @ residual)) * count / (count - 1)
     half = student_t(count - 1) * math.sqrt(variance) / float(amount.sum())
     return Interval(value, value - half, value + half)
+
+
+def too_noisy(item: Interval | None, slots: int) -> bool:
+    """Tell whether a value of so many slots is too noisy to be used."""
+    half = item.above / item.value if item is not None and item.known and item.value > 0 else None
+    return grade(half, slots)[0] == INVALID
 
 
 def per_million_tokens(token_j: float, price: float | None, carbon: float | None) -> Mapping[str, float | None]:

@@ -91,7 +91,9 @@ def serving_document(
         "schema": VERSION,
         "idle_w": _limits(idle),
         "costs": [] if fit is None else _costs(fit),
-        "phases": [] if fit is None or idle is None else phases_of(fit, loads, ticks, idle),
+        "phases": []
+        if fit is None or idle is None
+        else phases_of(fit, [(part.served, part.guards) for part in measured], ticks, idle),
         "left_out_error": None if fit is None else fit.left_out,
         "held_out": [] if fit is None else [{**asdict(part), "error": part.error} for part in fit.held_out],
         "knee": None if best is None else best.load,

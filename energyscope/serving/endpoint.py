@@ -227,16 +227,18 @@ async def _prompt_tokens(
     Some (llama-cpp-python) give no usage in a stream, and break it off where a prompt is too long: they are asked
     for an answer in one piece.
     """
-    text = prompt(words, 0, 0, "probe", number)
+    text, broken = prompt(words, 0, 0, "probe", number), None
     try:
-        tokens = (await _probe(session, endpoint, text)).tokens("prompt_tokens")
+        if (tokens := (await _probe(session, endpoint, text)).tokens("prompt_tokens")) is not None:
+            return tokens
     except ServerError as error:
         if error.status is not None:
             raise
-        tokens = None
-    if tokens is not None:
-        return tokens
-    return await ask_whole(endpoint.address, endpoint.body(text, 1), session.timeout.total)
+        broken = error
+    tokens = await ask_whole(endpoint.address, endpoint.body(text, 1), session.timeout.total)
+    if tokens is None and broken is not None:
+        raise broken
+    return tokens
 
 
 async def _with_api(session: aiohttp.ClientSession, endpoint: Endpoint, api: str) -> Endpoint:
@@ -280,7 +282,10 @@ async def _calibrated(session: aiohttp.ClientSession, endpoint: Endpoint) -> End
     """Return the endpoint with how many tokens prompts of ours have, from a short and a long one."""
     long = max(min(PROBE_WORDS, (endpoint.context_tokens or PROBE_CONTEXT) // 4), 5)
     short = long // 5
-    few, many = [await _prompt_tokens(session, endpoint, words, words) for words in (short, long)]
+    try:
+        few, many = [await _prompt_tokens(session, endpoint, words, words) for words in (short, long)]
+    except ServerError:  # refused without a stream
+        return endpoint
     if few is None or many is None or many <= few:
         return endpoint
     rate = (many - few) / (long - short)

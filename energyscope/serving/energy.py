@@ -95,7 +95,7 @@ class _Trace:
 def fit_serving(ticks: Sequence[Ticks], loads: Sequence[Served]) -> ServingFit | None:
     """Fit what each cause costs to the ticks of each meter; None where no set of causes can be told apart."""
     amounts = amounts_of(loads)
-    fitted = [load for load in loads if load.load.kind not in {HELD_OUT, WARM_UP} and _is_whole(load)]
+    fitted = [load for load in loads if load.load.kind not in {HELD_OUT, WARM_UP} and is_whole(load)]
     if not fitted:
         return None
     traces = [_trace(ticks_of_meter, fitted) for ticks_of_meter in ticks]
@@ -116,12 +116,12 @@ def fit_serving(ticks: Sequence[Ticks], loads: Sequence[Served]) -> ServingFit |
             best = fit
     if best is None:
         return None
-    mixtures = [load for load in loads if load.load.kind == HELD_OUT and _is_whole(load)]
+    mixtures = [load for load in loads if load.load.kind == HELD_OUT and is_whole(load)]
     held_out = tuple(_predicted(best, ticks, amounts, load, late_s) for load in mixtures)
     return replace(best, held_out=tuple(filter(None, held_out)))
 
 
-def _is_whole(load: Served) -> bool:
+def is_whole(load: Served) -> bool:
     """Tell whether nearly all requests of a load were answered: what was done for others is not known."""
     return sum(answer.error is not None for answer in load.answers) <= FAILED * len(load.answers)
 

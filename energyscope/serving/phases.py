@@ -14,51 +14,57 @@ import numpy as np
 
 from energyscope.intervals import Interval
 from energyscope.metering.grades import grade
+from energyscope.metering.tick_intervals import TickIntervals
 from energyscope.metering.ticks import Array, Ticks
 from energyscope.reasons import Reason, join
 from energyscope.serving.amounts import CAUSES, Amounts, amounts_of
 from energyscope.serving.curve import ratio, slots_of
 from energyscope.serving.design import ANSWER, PROMPT
-from energyscope.serving.energy import ServingFit
+from energyscope.serving.energy import ServingFit, is_whole
 from energyscope.serving.requests import Served
 
 OF_PROMPTS = ("requests", "prompt")  # causes
 
 
 def phases_of(
-    fit: ServingFit, loads: Sequence[Served], ticks: Sequence[Ticks], idle_w: Interval
+    fit: ServingFit, parts: Sequence[tuple[Served, Sequence[Reason]]], ticks: Sequence[Ticks], idle_w: Interval
 ) -> list[dict[str, Any]]:
-    """Return the energy of a token beyond the idle engine: of prompts by length, of answers by users."""
-    amounts = amounts_of(loads)
-    found = [_phase(fit, amounts, load, ticks, idle_w) for load in loads if load.load.kind in {PROMPT, ANSWER}]
+    """Return the energy of a token beyond the idle engine: of prompts by length, of answers by users.
+
+    ``parts`` are all loads, each with what disturbed it. Loads in which requests failed tell nothing: what was
+    done for these is not known.
+    """
+    amounts = amounts_of([load for load, _ in parts])
+    found = [
+        _phase(fit, amounts, load, guards, ticks, idle_w)
+        for load, guards in parts
+        if load.load.kind in {PROMPT, ANSWER} and is_whole(load)
+    ]
     known = [phase for phase in found if phase is not None]
     return sorted(known, key=lambda phase: (phase["phase"] != PROMPT, phase["prompt_tokens"] or 0, phase["users"]))
 
 
 def _phase(
-    fit: ServingFit, amounts: Amounts, load: Served, ticks: Sequence[Ticks], idle_w: Interval
+    fit: ServingFit,
+    amounts: Amounts,
+    load: Served,
+    guards: Sequence[Reason],
+    ticks: Sequence[Ticks],
+    idle_w: Interval,
 ) -> dict[str, Any] | None:
     """Return the energy of a token of a load; None where it is too short, or made none."""
     of_prompt = load.load.kind == PROMPT
     begin_s, end_s = load.begin_s + load.load.ramp_s, load.begin_s + load.load.seconds
-    spent = [slots_of(ticks_of_meter, begin_s, end_s) for ticks_of_meter in ticks]
-    known = [slots for slots in spent if slots is not None]
     made = dict(zip(CAUSES, amounts.between(np.array([begin_s, end_s]))[0].tolist(), strict=True))
     count = made["prompt"] if of_prompt else made["tokens"]
-    if len(known) < len(spent) or count <= 0:
+    slots = [known for each in ticks if (known := slots_of(each, begin_s, end_s)) is not None]
+    if count <= 0 or len(slots) < len(ticks):
         return None
-    ratios = []
-    for slots in known:
-        table = dict(zip(CAUSES, amounts.between(slots.times_s).T, strict=True))
-        beyond_j = slots.energy_j - idle_w.value / len(known) * np.diff(slots.times_s)
-        if not of_prompt:
-            beyond_j -= _prompts_j(fit, table) / len(known)
-        ratios.append(ratio(beyond_j, table["prompt" if of_prompt else "tokens"]))
-    value = sum(part.value for part in ratios)
-    half = math.hypot(  # boards share the noise of how tokens fall into slots
-        sum(part.above for part in ratios), max(idle_w.above, idle_w.below) * (end_s - begin_s) / count
-    )
-    quality, reasons = grade(half / value if value > 0 else None, len(known[0].energy_j))
+    parts = [_token(fit, amounts, of_board, idle_w, of_prompt, len(slots)) for of_board in slots]
+    value = sum(part.value for part in parts)
+    half = sum(part.above for part in parts)  # boards share the noise of how tokens fall into slots
+    half = math.hypot(half, max(idle_w.above, idle_w.below) * (end_s - begin_s) / count)
+    quality, reasons = grade(half / value if value > 0 else None, len(slots[0].energy_j), guards)
     prompts = [answer.prompt_tokens for answer in load.answers if answer.prompt_tokens is not None]
     return {
         "phase": load.load.kind,
@@ -74,6 +80,17 @@ def _phase(
         "quality": quality,
         "reasons": join(map(Reason, reasons)),
     }
+
+
+def _token(
+    fit: ServingFit, amounts: Amounts, slots: TickIntervals, idle_w: Interval, of_prompt: bool, boards: int
+) -> Interval:
+    """Return what a token takes of one board of several, beyond its share of idle power."""
+    table = dict(zip(CAUSES, amounts.between(slots.times_s).T, strict=True))
+    beyond_j = slots.energy_j - idle_w.value / boards * np.diff(slots.times_s)
+    if of_prompt:
+        return ratio(beyond_j, table["prompt"])
+    return ratio(beyond_j - _prompts_j(fit, table) / boards, table["tokens"])
 
 
 def _prompts_j(fit: ServingFit, table: dict[str, Array]) -> Array:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STAGE = "serving"
 LISTS = ("costs", "phases", "held_out", "notes")
 COLUMNS = tuple(field.name for field in fields(LoadRow))
+ADDED = ("work_low_j", "work_high_j")  # since the first runs
 COUNTS = tuple(name for name in COLUMNS if name not in {"load", "kind", "quality", "reasons"})
 ENTRIES = {  # of serving.json's lists, with the keys of numbers and of texts in each
     "costs": (("value", "low", "high"), ("cause", "unit", "quality")),
@@ -86,9 +87,10 @@ def load_serving(reference: str | Path, root: Path = DEFAULT_ROOT) -> ServingRun
         raise RunError(f"{path} is no run of a server: `energyscope show {path}` prints what it is")
     own_file(path / schema.SERVING_JSON)
     serving = read_json(path / schema.SERVING_JSON)
-    loads = read_table(path / schema.SERVING_FILE, COLUMNS)
+    loads = read_table(path / schema.SERVING_FILE, [name for name in COLUMNS if name not in ADDED])
     if serving is None or loads is None:
         raise RunError(f"no load of {path} was finished: `energyscope serving --resume {path}` goes on")
+    loads = loads.reindex(columns=list(dict.fromkeys([*loads.columns, *ADDED])))
     version = serving.get("schema")
     if not isinstance(version, int) or version > VERSION:
         raise RunError(f"{path / schema.SERVING_JSON} was written by a newer energyscope: upgrade energyscope-llm")

@@ -26,20 +26,21 @@ OPTIONS = {
     | {"--help"}
     for name, command in COMMANDS.items()
 }
-OTHER_TOOLS = {
-    "--interrupt",
-    "--nproc-per-node",
-    "--out",
-    "--full",
-    "--components",
-}  # torchrun, tests/bench/methods.py
-OTHER_TOOLS |= {"--port", "--continuous-batching", "--model-path", "--cont-batching", "--parallel"}  # servers
+OTHER_TOOLS = {"--nproc-per-node", "--out", "--full", "--components"}  # torchrun, tests/bench/methods.py
+OTHER_TOOLS |= {
+    "--interrupt_requests",
+    "--port",
+    "--continuous-batching",
+    "--model-path",
+    "--cont-batching",
+    "--parallel",
+}  # servers
 
 CODE = re.compile(
     r"^```\w*\n(.*?)^```|^((?: {4}\S[^\n]*\n)+)|`((?:[^`\n]|\n(?!\n))+)`", flags=re.DOTALL | re.MULTILINE
 )
 CALL = re.compile(r"(?<!from )energyscope +([a-z][a-z-]*)\b([^`#|&;\n]*)")
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
 
 
 def calls(text: str) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ BUNDLED = Path(energyscope.__file__).parent / "bundled" / "tiny-llama"
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a model's folder."""
     folder: Path = tmp_path_factory.mktemp("model")
-    random = load_model("llama-3.2-1b", precision="bf16", weights="random", device="cuda").model
+    random = load_model("llama-3.2-1b", precision="bf16", weights="random", device="cpu").model
     random.save_pretrained(folder)
     write_tokenizer(folder, random.config.vocab_size)
     return folder

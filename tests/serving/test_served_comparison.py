@@ -19,6 +19,7 @@ from energyscope.comparison.served import (
     IDLE_ENGINE,
     PER_NEW_TOKEN,
     PER_REQUEST,
+    WORK,
     compare_served,
 )
 from energyscope.reporting.section import tables
@@ -70,10 +71,23 @@ def test_a_costlier_engine_is_told_from_the_same_one(root):
     """GIVEN steps that cost a fifth more THEN requests and tokens take more, and the idle engine does not."""
     worse = pair(root, "before", "worse")
     assert set(verdicts(worse, PER_REQUEST).values()) == set(verdicts(worse, PER_NEW_TOKEN).values()) == {"more"}
+    assert set(verdicts(worse, WORK).values()) == {"more"}
     costs = {item.name: item.verdict for item in worse.costs}
     assert costs["generated token (answers by 1)"] == "more"
     assert costs["prompt token (prompts of 1024 by 1)"] == costs[IDLE_ENGINE] == "no-difference-shown"
     assert {item.verdict for item in pair(root, "before", "again").every}.isdisjoint({"less", "more"})
+
+
+def test_runs_of_earlier_versions_are_read(root, tmp_path):
+    """GIVEN rows without limits of work, and without slots THEN work has no verdict, and the rest is compared."""
+    for name in ("before", "worse"):
+        changed(tmp_path / name, root / name)
+        table = pd.read_csv(tmp_path / name / "serving.csv")
+        table = table.drop(columns=["work_low_j", "work_high_j"]).assign(slots=None)
+        table.to_csv(tmp_path / name / "serving.csv", index=False)
+    earlier = pair(tmp_path, "before", "worse")
+    assert set(verdicts(earlier, PER_REQUEST).values()) == {"more"}
+    assert not {"more", "less", "no-difference-shown"} & set(verdicts(earlier, WORK).values())
 
 
 def test_the_energy_of_a_token_is_that_of_its_request(root):

@@ -25,7 +25,7 @@ def test_the_answer_says_what_a_request_takes(served):
     """GIVEN a load curve THEN the sentence has its best and first point, and the trust line the worst error."""
     answer = ServingAnswer(Server(served))
     assert answer.sentence.startswith("A request of 512 + 128 tokens takes ")
-    assert "of it work; alone it takes" in answer.sentence
+    assert "of it beyond idle power; alone it takes" in answer.sentence
     assert "predicted within" in answer.trust
     assert [stat.label for stat in answer.stats] == [
         "Idle engine", "Prompt token", "Generated token alone", "Generated token among 32"

@@ -40,6 +40,48 @@ def test_costs_are_found(late_s: float, rates: tuple[str, ...]) -> None:
     assert costs == pytest.approx(true, rel=0.05)
 
 
+def test_tokens_of_a_phase_cost_what_they_do() -> None:
+    """GIVEN loads of prompts and of answers THEN a token costs what the server draws for it beyond idle power."""
+    server = SimulatedServer()
+    document, _ = serving_document(measured(server))
+    for phase in document["phases"]:
+        if phase["phase"] == "prompt":
+            start = (server.requests + 0.004 * server.active) / phase["prompt_tokens"]
+            true = start + server.prompt + 4e-5 * server.active
+        else:
+            step = (server.steps + 0.006 * server.active) / phase["together"]
+            context = server.context * phase["context"] / 1e3
+            true = step + server.tokens + 5e-5 * server.active + context
+        assert phase["value"] == pytest.approx(true, rel=0.03), phase["load"]
+    assert document["idle_w"]["value"] == pytest.approx(server.time, rel=0.005)
+    assert document["idle_w"]["low"] < document["idle_w"]["value"] < document["idle_w"]["high"]
+
+
+def test_work_of_a_request_alone_is_that_of_its_tokens() -> None:
+    """GIVEN one user THEN work is what its prompt and its steps draw beyond idle power."""
+    server = SimulatedServer()
+    _, rows = serving_document(measured(server))
+    (row,) = (row for row in rows if row.kind == "request" and row.users == 1)
+    prompt = server.requests + 0.004 * server.active + 512 * (server.prompt + 4e-5 * server.active)
+    step = server.steps + server.tokens + 0.00605 * server.active + server.context * (512 + 64) / 1e3
+    assert row.work_j == pytest.approx(prompt + 127 * step, rel=0.02)
+
+
+def test_loads_in_which_requests_failed_tell_nothing_of_tokens() -> None:
+    """GIVEN failures in a load of prompts THEN it has no phase: what was done for them is not known."""
+    parts = measured(SimulatedServer(), seconds=5, users=(1, 4))
+    broken = [with_failures(part) if part.served.load.name == "prompts of 256 by 4" else part for part in parts]
+    names = [{phase["load"] for phase in serving_document(each)[0]["phases"]} for each in (parts, broken)]
+    assert names[0] - names[1] == {"prompts of 256 by 4"}
+
+
+def with_failures(part: Measured) -> Measured:
+    answers = [
+        replace(answer, error="it broke") if answer.number % 3 == 0 else answer for answer in part.served.answers
+    ]
+    return replace(part, served=replace(part.served, answers=answers))
+
+
 def test_requests_of_other_shapes_are_predicted() -> None:
     """GIVEN loads that nothing was fitted to THEN their energy is predicted within 1 %."""
     document, _ = serving_document(measured(SimulatedServer()))
@@ -86,6 +128,7 @@ def test_a_request_costs_less_among_others_and_its_idle_share_is_told_apart() ->
     assert energies[0] > 5 * energies[-1]
     for row in curve:
         assert row.work_j + row.idle_j == pytest.approx(row.request_j)
+        assert row.work_low_j <= row.work_j <= row.work_high_j
         assert row.request_low_j <= row.request_j <= row.request_high_j
         assert row.quality in {"A", "B", "C"}
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from energyscope.intervals import Interval
 from energyscope.reporting.page import sentence
 from energyscope.reporting.run.answer import Chip, Stat
 from energyscope.reporting.serving.curve import ENERGY
@@ -59,7 +58,7 @@ class ServingAnswer:
             "close": CLOSE,
             "near": NEAR,
             "noisy": sum(row["noisy"] for row in measured),
-            "work_known": all(_is_near(row["work"]) for row in measured if row["noisy"]),
+            "noisy_work": sum(row["work_noisy"] for row in measured if row["noisy"]),
             "unknown": len(self.server.curve) - len(measured),
             "curve": len(self.server.curve),
             "disturbed": self.server.disturbed,
@@ -88,10 +87,6 @@ class ServingAnswer:
             label = "Generated token alone" if row["users"] == 1 else f"Generated token among {row['users']}"
             stats.append(Stat.of(label, row["token"], "J", "beyond the idle engine"))
         return stats
-
-
-def _is_near(item: Interval | None) -> bool:
-    return item is not None and item.known and item.above <= NEAR * item.value
 
 
 def _tokens(row: Entry | None, key: str) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 from energyscope import format as fmt
 from energyscope.intervals import Interval, interval
 from energyscope.reporting.section import Page
-from energyscope.serving.curve import REQUEST
+from energyscope.serving.curve import REQUEST, too_noisy
 from energyscope.serving.run import ServingRun, load_serving
 
 Entry = dict[str, Any]
@@ -35,8 +35,9 @@ class Server:
             {
                 **{str(name): value for name, value in row.items()},
                 "request": interval(row["request_j"], row["request_low_j"], row["request_high_j"]),
-                "work": interval(row["work_j"], row["work_low_j"], row["work_high_j"]),
+                "work": (work := interval(row["work_j"], row["work_low_j"], row["work_high_j"])),
                 "noisy": row["quality"] == "invalid",
+                "work_noisy": too_noisy(work, int(row["slots"] or 0)),
             }
             for row in table.to_dict("records")
         ]
@@ -51,7 +52,8 @@ class Server:
     def document(self) -> Entry:
         """All results as plain data: ``serving.json``, and its ``loads``."""
         loads = [
-            {name: value for name, value in row.items() if name not in {"request", "work"}} for row in self.loads
+            {name: value for name, value in row.items() if name not in {"request", "work", "work_noisy"}}
+            for row in self.loads
         ]
         return {**self.run.serving, "loads": loads}
 
