@@ -19,6 +19,7 @@ from energyscope.cli.options import DEFAULT_ROOT, QuietPath, Root
 from energyscope.cli.output import path_text
 from energyscope.errors import RunError
 from energyscope.reasons import reason
+from energyscope.settings.budget import BUDGET, CARBON, PRICE, RATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,14 +57,20 @@ def command(
         str, typer.Argument(help="A run (its path, its name, or the beginning of it), a sweep, or laws.")
     ],
     root: Root = DEFAULT_ROOT,
+    price: Annotated[float | None, typer.Option(help=PRICE, min=0)] = None,
+    carbon: Annotated[float | None, typer.Option(help=CARBON, min=0)] = None,
+    rate: Annotated[float | None, typer.Option(help=RATE, min=0)] = None,
     quiet: QuietPath = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the path, and what was drawn.")] = False,
 ) -> None:
     """Render the page of a run, a sweep or laws again.
 
     Nothing is measured. The page of a run in progress shows what was measured so far, and leaves the run as it is.
+    Money and CO2e are of runs of models; they are kept with the run.
     """
     from energyscope.runs.laws import find_laws
+
+    budget = {name: value for name, value in zip(BUDGET, (price, carbon, rate), strict=True) if value is not None}
 
     if laws := find_laws(run, root):
         from energyscope.reporting.scaling.page import write_laws_page
@@ -73,7 +80,7 @@ def command(
     elif served := _of_server(run, root):
         page = _server_page(served)
     else:
-        page = _run_page(run, root, drawn=as_json)
+        page = _run_page(run, root, budget, drawn=as_json)
     if as_json:
         typer.echo(json.dumps(asdict(page), indent=1))
         return
@@ -106,7 +113,7 @@ def _server_page(path: Path) -> Rendered:
     return Rendered(str(written), written.stat().st_size)
 
 
-def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
+def _run_page(run: str, root: Path, budget: Mapping[str, float], *, drawn: bool) -> Rendered:
     """Render a run's page; with ``drawn``, find out what is in it as well."""
     from energyscope.runs.store import RunStore, find_run
     from energyscope.stages.registry import recover
@@ -120,6 +127,8 @@ def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
         if page is not None:
             return page
     store = RunStore.open(path)
+    if budget:
+        store.update(settings={**(store.document.get("settings") or {}), **budget})
     recovered = recover(store)
     report = store.document.get("stages", {}).get("report", {})
     if report.get("state") != "done" and not _unfinished(store.document):  # else it was killed

@@ -14,6 +14,7 @@ from energyscope.impact.methods import DEFAULT_METHODS, METHODS
 from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadSettings
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
 from energyscope.settings.benchmark import BenchmarkSettings
+from energyscope.settings.budget import BUDGET, CARBON, PRICE, RATE
 from energyscope.settings.fields import PANELS, read_options, setting, settings_of
 
 if TYPE_CHECKING:
@@ -240,6 +241,9 @@ class RunSettings:
         (), "Tags by which `energyscope runs` finds the run.", OUTPUT, option="--tag", metavar="TAG[,TAG...]"
     )
     note: str | None = setting(None, "A note that is kept with the run.", OUTPUT, metavar="TEXT")
+    price: float | None = setting(None, PRICE, OUTPUT, above=0)
+    carbon: float | None = setting(None, CARBON, OUTPUT, above=0, unit="g")
+    rate: float | None = setting(None, RATE, OUTPUT, above=0)
     export: Path | None = setting(
         None, "Plan: also write the model with it to this folder, for vLLM and transformers.", OUTPUT
     )
@@ -324,7 +328,7 @@ class RunSettings:
 
     def fingerprint(self, **inputs: Any) -> str:
         """Return a digest of everything that decides what is measured, the given inputs included."""
-        places = {"name", "root", "stages", "export", "export_format", "tags", "note"}
+        places = {"name", "root", "stages", "export", "export_format", "tags", "note", *BUDGET}
         settings = {key: value for key, value in self.document().items() if key not in places}
         text = json.dumps({**settings, **inputs}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from energyscope.errors import UsageError
 from energyscope.metering.choice import DEFAULT_WATTS, GPU_METERS
+from energyscope.settings.budget import CARBON, PRICE
 from energyscope.settings.fields import PANELS, check_each, read_options, setting, settings_of
 
 MOST_USED, WHAT, HOW, _, DATA, OUTPUT = PANELS
@@ -61,8 +62,8 @@ class ServingSettings:
     meter: str = setting("auto", "As of `energyscope run`.", HOW, choices=GPU_METERS)
     watts: float = setting(DEFAULT_WATTS, "Power of the modelled meter.", HOW, above=0, unit="watts")
     seed: int = setting(0, "Of prompts, orders and times.", HOW, least=0)
-    price: float | None = setting(None, "Money for a kWh, in any currency.", OUTPUT, above=0)
-    carbon: float | None = setting(None, "Grams of CO2e per kWh.", OUTPUT, above=0, unit="g")
+    price: float | None = setting(None, PRICE, OUTPUT, above=0)
+    carbon: float | None = setting(None, CARBON, OUTPUT, above=0, unit="g")
     name: str | None = setting(None, "Name of the run directory.", OUTPUT, unset="model and time")
     root: Path = setting(Path("runs"), "Where run directories are.", OUTPUT)
 

@@ -21,7 +21,7 @@ OPTIONS_OF_RUN = {
     "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name", "--root",
     "--dry-run", "--quiet", "--json", "--help", "--context-length", "--kv-cache", "--new-tokens", "--device-map",
     "--double-quant", "--compute-dtype", "--skip-modules", "--tensor-parallel", "--resume", "--new-run", "--tag",
-    "--note",
+    "--note", "--price", "--carbon", "--rate",
 }  # fmt: skip
 
 

@@ -67,8 +67,8 @@ def with_document(run, **parts):
 def test_sections_stand_in_the_order_of_the_questions(full, inference):
     """GIVEN what was measured, THEN energy first and the method last; what was not measured is no section."""
     assert page.RUN is RUN
-    assert names(full) == ["energy", "changes", "quality", "table", "trust", "method"]
-    assert names(inference) == ["energy", "generation", "changes", "table", "trust", "method"]
+    assert names(full) == ["energy", "changes", "quality", "table", "trust", "budget", "method"]
+    assert names(inference) == ["energy", "generation", "changes", "table", "trust", "budget", "method"]
 
 
 def test_missing_sections_are_named_with_their_options(full):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from energyscope.reporting.page import render, write
 from energyscope.reporting.run import (  # noqa: F401 - each registers its section
+    budget,
     changes,
     components,
     energy,

@@ -1,0 +1,75 @@
+"""What tokens, requests and a year of them take in kWh, money and CO2e."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from generation_builder import Inference, build_inference
+from run_builder import Shape, build_run
+
+from energyscope.reporting.run.budget import budget_table, section
+from energyscope.reporting.run.generation import phase_table
+from energyscope.reporting.run.report import Report
+
+GIVEN = {"price": 0.3, "carbon": 400, "rate": 2}
+
+
+@pytest.fixture(scope="module")
+def generation(tmp_path_factory):
+    """Return a run of a generation with profile and trace."""
+    return build_inference(tmp_path_factory.mktemp("generation") / "run", Inference(layers=2, contexts=(1024,)))
+
+
+def with_budget(run, **given):
+    return replace(run, document={**run.document, "settings": {**run.document["settings"], **given}})
+
+
+def test_units_are_a_million_tokens_and_requests(generation):
+    """GIVEN a generation THEN kWh of a million prompt tokens, generated tokens and requests, and no money."""
+    report = Report(generation)
+    table = budget_table(report)
+    named = {row["unit"]: row["kwh"] for row in table.rows}
+    assert [column.key for column in table.columns] == ["unit", "kwh"]
+    (tokens,) = (kwh for unit, kwh in named.items() if unit.startswith("a million generated tokens at 1,024"))
+    (workload,) = (workload for workload in report.workloads if workload.context == 1024)
+    assert tokens.value == pytest.approx(workload.energy.value / 1e3 / 3.6e6 * 1e6 / workload.tokens)
+    assert tokens.low < tokens.value < tokens.high
+    (requests,) = (kwh for unit, kwh in named.items() if unit.startswith("a million requests of "))
+    whole = next(row["energy"] for row in phase_table(report).rows if row["part"] == "generation")
+    assert requests.value == pytest.approx(whole.value / 1e3 / 3.6e6 * 1e6)
+
+
+def test_money_and_co2e_are_by_what_the_user_states(generation):
+    """GIVEN price, CO2e and requests per second THEN each unit has both, and a year of requests is a row."""
+    rows = budget_table(Report(with_budget(generation, **GIVEN))).rows
+    for row in rows:
+        assert row["money"].value == pytest.approx(0.3 * row["kwh"].value)
+        assert row["co2e"].value == pytest.approx(0.4 * row["kwh"].value)
+    (year,), (million,) = (
+        [row for row in rows if row["unit"].startswith(name)] for name in ("a year", "a million r")
+    )
+    assert year["kwh"].value == pytest.approx(million["kwh"].value * 2 * 365.25 * 86_400 / 1e6)
+
+
+def test_a_classifier_has_inputs(tmp_path):
+    """GIVEN a forward pass of several inputs THEN a million of them, and a year; without a profile, nothing."""
+    run = build_run(tmp_path / "run")
+    report = Report(with_budget(run, rate=1))
+    batch = run.document["workload"]["batch_size"]
+    million, year = budget_table(report).rows
+    assert million["unit"].startswith("a million inputs of ")
+    assert million["kwh"].value == pytest.approx(report.main.energy.value / batch / 1e3 / 3.6e6 * 1e6)
+    assert year["unit"].startswith("a year of 1 inputs of ")
+    assert section(Report(build_run(tmp_path / "none", Shape(profile=False)))) is None
+
+
+def test_report_keeps_what_is_stated(tmp_path, command):
+    """WHEN a page is rendered with a price THEN it shows money, and so does `show` afterwards."""
+    build_run(tmp_path / "runs" / "one")
+    command("report", "one", "--price", "0.3", cwd=tmp_path)
+    assert json.loads((tmp_path / "runs/one/run.json").read_text(encoding="utf-8"))["settings"]["price"] == 0.3
+    shown = command("show", "one", "--table", "budget", cwd=tmp_path)
+    assert "money" in shown.stdout
+    assert "co2e" not in shown.stdout
