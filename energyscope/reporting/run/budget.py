@@ -16,7 +16,7 @@ MJ_PER_KWH = 3.6e9  # millijoules
 SECONDS_PER_YEAR = 365.25 * 86_400
 
 
-@RUN.section(7, "budget", "In kWh")
+@RUN.section(8, "budget", "In kWh")
 def section(report: Report) -> Content | None:
     """Return what a million tokens, or passes, take; with a rate of requests, what a year of them takes."""
     table = budget_table(report)

@@ -21,7 +21,7 @@ _MOST = 160  # characters of a value that is shown
 _UNFINISHED = {"interrupted": "was interrupted", "failed": "failed", "running": "has not finished"}
 
 
-@RUN.section(8, "method", "Method and environment")
+@RUN.section(9, "method", "Method and environment")
 def section(report: Report) -> Content | None:
     """Return everything that run.json says of how and on what the run was made."""
     columns = [Column("part", "Part"), Column("name", "What"), Column("value", "Value")]
