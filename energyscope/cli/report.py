@@ -17,7 +17,7 @@ import typer
 from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import DEFAULT_ROOT, QuietPath, Root
 from energyscope.cli.output import path_text
-from energyscope.errors import RunError
+from energyscope.errors import RunError, UsageError
 from energyscope.reasons import reason
 from energyscope.settings.budget import BUDGET, CARBON, PRICE, RATE
 
@@ -71,13 +71,17 @@ def command(
     from energyscope.runs.laws import find_laws
 
     budget = {name: value for name, value in zip(BUDGET, (price, carbon, rate), strict=True) if value is not None}
-
-    if laws := find_laws(run, root):
+    laws, served = find_laws(run, root), None
+    if not laws:
+        served = _of_server(run, root)
+    if budget and (laws or served):
+        raise UsageError(f"--price, --carbon and --rate are of runs of models, which {run} is not: leave them out")
+    if laws:
         from energyscope.reporting.scaling.page import write_laws_page
 
         written = write_laws_page(laws)
         page = Rendered(str(written), written.stat().st_size)
-    elif served := _of_server(run, root):
+    elif served:
         page = _server_page(served)
     else:
         page = _run_page(run, root, budget, drawn=as_json)
@@ -123,6 +127,8 @@ def _run_page(run: str, root: Path, budget: Mapping[str, float], *, drawn: bool)
         copy = f"cp -r {shlex.quote(str(path))} COPY"
         raise RunError(f"{path} cannot be written, where its page goes: `{copy}`, then `energyscope report COPY`")
     while _may_be_written(path):
+        if budget:
+            raise RunError(f"{path} may be being measured: give --price, --carbon and --rate once it is done")
         page = _page_of_a_copy(path, drawn=drawn)
         if page is not None:
             return page

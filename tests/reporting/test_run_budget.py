@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
+from served_builder import build_served
 
 from energyscope.reporting.run.budget import budget_table, section
 from energyscope.reporting.run.generation import phase_table
@@ -73,3 +74,13 @@ def test_report_keeps_what_is_stated(tmp_path, command):
     shown = command("show", "one", "--table", "budget", cwd=tmp_path)
     assert "money" in shown.stdout
     assert "co2e" not in shown.stdout
+
+
+def test_a_server_has_no_price_of_a_model(tmp_path, command):
+    """WHEN a server's page is asked for with a price THEN a line says what that is of, and nothing changes."""
+    run = build_served(tmp_path / "runs" / "served", users=(1, 2), seconds=2)
+    before = (run.path / "run.json").read_bytes()
+    done = command("report", "served", "--price", "0.3", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "are of runs of models" in done.stderr
+    assert (run.path / "run.json").read_bytes() == before

@@ -181,6 +181,14 @@ def test_users_ask_until_each_has_had_its_rounds():
     assert sum(end > served.load.seconds + 1e-3 for end in ends) <= 2
 
 
+def test_nobody_waits_for_rounds_of_a_user_whose_requests_fail():
+    """GIVEN a server that refuses all THEN no user asks four times: at most once more while others ask first."""
+    with OpenAIServer(fail_every=1) as server:
+        (served,) = sent(server, users(3, 0.01, rounds=4))
+    assert 3 <= len(served.answers) <= 6
+    assert all(answer.error for answer in served.answers)
+
+
 def test_shapes_are_taken_in_turn_and_prompts_are_fresh():
     """GIVEN two shapes THEN they alternate; no two prompts are alike but in the words that they share."""
     load = replace(users(1, 0.3), shapes=(Shape(20, 2), Shape(30, 3)), shared_words=10, seed=5)

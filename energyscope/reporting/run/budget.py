@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from energyscope.intervals import Interval, finite
 from energyscope.reporting.run.generation import phase_table
 from energyscope.reporting.run.report import DECODE, RUN, Report
 from energyscope.reporting.section import Content
-from energyscope.reporting.table import Column, Row, Table
+from energyscope.reporting.table import Column, Table
 
 MILLION = 1e6
 MJ_PER_KWH = 3.6e9  # millijoules
@@ -59,10 +58,9 @@ def _units(report: Report, rate: float | None) -> Iterator[tuple[str, Interval]]
 
 def _request(report: Report) -> tuple[str, Interval | None]:
     """Return what a request is, in the plural, and its energy (mJ): a traced generation, else an input's pass."""
-    settings: Row = report.generation.get("settings") or {}
+    settings = report.generation.get("settings") or {}
     batch = finite(settings.get("batch_size")) or 1
-    rows: list[dict[str, Any]] = [dict(row) for row in phase_table(report).rows]
-    whole = next((row["energy"] for row in rows if row["part"] == "generation"), None)
+    whole = next((row["energy"] for row in phase_table(report).rows if row["part"] == "generation"), None)
     if whole is not None:
         prompt, new = settings.get("prompt_tokens"), settings.get("new_tokens")
         return f"requests of {prompt} + {new} tokens", whole.scaled(1 / batch)
