@@ -44,7 +44,8 @@ _REQUEST = {
     f"settings.{name}": f"--{name.replace('_', '-')}"
     for name in ("prompt_tokens", "new_tokens", "trace", "shared_prefix", "seed")
 }
-_VARIED = {MODEL: "model", "serving.endpoint.owner": "engine", "serving.endpoint.api": "API"}
+_VARIED = {MODEL: "model", "serving.endpoint.owner": "engine", "serving.endpoint.version": "engine's version",
+           "serving.endpoint.api": "API"}  # fmt: skip
 NAMES = {**_SETUP, **_REQUEST, **_VARIED, "settings.seconds": "seconds of a load", "energyscope": "energyscope",
          "created": "made"}  # fmt: skip
 

@@ -29,6 +29,13 @@ ELSEWHERE = (
     ("/props", "default_generation_settings.n_ctx"),  # llama.cpp, of each of its slots
     ("/info", "max_total_tokens"),  # text-generation-inference
 )
+VERSIONS = (  # where engines state their version
+    ("/version", "version"),  # vLLM
+    ("/props", "build_info"),  # llama.cpp
+    ("/info", "version"),  # text-generation-inference
+    ("/server_info", "version"),  # SGLang
+    ("/get_server_info", "version"),  # SGLang, older
+)
 TRAINED = "meta.n_ctx_train"  # llama.cpp: what the model was made for, which its slots may be shorter than
 TOO_LONG = (
     2.5  # times the context that is needed: a prompt that finds out what a server takes which states nothing
@@ -46,9 +53,10 @@ LISTED = 20  # models in a message
 class Endpoint:
     """A model at a server's address, and how it is asked. Plain data that travels between processes.
 
-    ``url`` has no `/v1`; ``api`` is "completions" or "chat"; ``context_tokens`` and ``owner`` (what the engine
-    calls itself) are None where the server does not tell; ``fields`` are those of `FIELDS` that it accepts. Our
-    prompts have ``overhead_tokens + tokens_per_word * words`` tokens, both None where the server gives no usage.
+    ``url`` has no `/v1`; ``api`` is "completions" or "chat"; ``context_tokens``, ``owner`` (what the engine calls
+    itself) and its ``version`` are None where the server does not tell; ``fields`` are those of `FIELDS` that it
+    accepts. Our prompts have ``overhead_tokens + tokens_per_word * words`` tokens, both None where the server
+    gives no usage.
     """
 
     url: str
@@ -59,6 +67,7 @@ class Endpoint:
     fields: tuple[str, ...] = ()
     tokens_per_word: float | None = None
     overhead_tokens: float | None = None
+    version: str | None = None
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
@@ -95,7 +104,8 @@ async def find_endpoint(
     async with open_session(timeout_s) as session:
         entry = _chosen(await _models(session, base, required=model is None), model, base)
         stated = await _context(session, base, entry)
-        endpoint = Endpoint(base, entry["id"], context_tokens=stated, owner=_owner(entry))
+        owner, version = _text_at(entry, "owned_by"), await _version(session, base)
+        endpoint = Endpoint(base, entry["id"], context_tokens=stated, owner=owner, version=version)
         endpoint = await _with_api(session, endpoint, api)
         endpoint = await _with_fields(session, endpoint)
         endpoint = await _calibrated(session, endpoint)
@@ -161,11 +171,30 @@ async def _context(session: aiohttp.ClientSession, base: str, entry: Mapping[str
     return _tokens_at(entry, TRAINED)
 
 
+async def _version(session: aiohttp.ClientSession, base: str) -> str | None:
+    """Return the engine's version as it states it; None where it does not."""
+    for path, field in VERSIONS:
+        if version := _text_at(await _document(session, base + path), field):
+            return version
+    return None
+
+
 def _tokens_at(document: Any, field: str) -> int | None:
     """Return the number at a field of a document, such as ``meta.n_ctx``; None where there is none above 0."""
+    value = _at(document, field)
+    return value if type(value) is int and value > 0 else None
+
+
+def _text_at(document: Any, field: str) -> str | None:
+    """Return the text at a field of a document as part of a line; None where there is none."""
+    value = _at(document, field)
+    return shown(value) or None if isinstance(value, str) else None
+
+
+def _at(document: Any, field: str) -> Any:
     for key in field.split("."):
         document = document.get(key) if isinstance(document, Mapping) else None
-    return document if type(document) is int and document > 0 else None
+    return document
 
 
 async def _document(session: aiohttp.ClientSession, url: str) -> Any:
@@ -206,11 +235,6 @@ def limit_in(message: str, sent: int) -> int | None:
     numbers = {int(number.replace(",", "")) for number in NUMBER.findall(message)}
     limits = [number for number in numbers if SHORTEST_CONTEXT <= number <= NEAR * sent]
     return limits[0] if len(limits) == 1 else None
-
-
-def _owner(entry: Mapping[str, Any]) -> str | None:
-    owner = entry.get("owned_by")
-    return shown(owner) if isinstance(owner, str) and owner else None
 
 
 async def _probe(session: aiohttp.ClientSession, endpoint: Endpoint, text: str = "") -> Stream:

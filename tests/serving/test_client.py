@@ -325,6 +325,25 @@ def test_answers_are_told_as_they_end():
     assert client.cpu_s() is None
 
 
+@pytest.mark.bench
+def test_twenty_streams_a_second_take_at_most_half_a_core():
+    """GIVEN 20 requests/s of 128 streamed tokens from a server of its own THEN the client uses half a core."""
+    rate, requests = 20.0, 200
+    due = tuple(number / rate for number in range(requests))
+    load = Load("requests", "request", requests / rate, (Shape(512, 128),) * requests, arrivals_s=due)
+    server = [sys.executable, str(Path(__file__).with_name("openai_server.py"))]
+    with subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        endpoint = Endpoint(process.stdout.readline().strip(), "tiny", fields=FIELDS)
+        with Client(endpoint) as client:
+            client.send(users(1, 0.3))  # starts it
+            before = client.cpu_s()
+            served = client.send(load)
+            used = client.cpu_s() - before
+        process.stdin.close()
+    assert sum(len(answer.chunks_s) for answer in served.answers) == requests * 128
+    assert used / load.seconds < 0.5
+
+
 def test_a_process_that_dies_is_told_with_its_last_words():
     """GIVEN a client that is killed, or that fails THEN the error says how; GIVEN one not started THEN that."""
     with OpenAIServer() as server, Client(endpoint_of(server)) as client:

@@ -18,7 +18,7 @@ from openai_server import CHAT, OpenAIServer
 
 from energyscope.errors import EnergyscopeError, UsageError
 from energyscope.serving import openai_api
-from energyscope.serving.endpoint import FIELDS, Endpoint, find_endpoint, limit_in
+from energyscope.serving.endpoint import ELSEWHERE, FIELDS, VERSIONS, Endpoint, find_endpoint, limit_in
 from energyscope.serving.openai_api import BODY_BYTES, ServerError, api_key, base_of
 from energyscope.serving.prompts import WORDS, prompt
 
@@ -71,12 +71,13 @@ def test_a_secret_in_an_address_is_refused_and_not_repeated(url):
 
 
 def test_all_is_found_of_a_server_that_knows_all():
-    """GIVEN a server like vLLM THEN all that can be known is, after five requests."""
+    """GIVEN a server like vLLM THEN all that can be known is, after six requests."""
     entry = {"max_model_len": 4096, "owned_by": "vllm"}
-    with OpenAIServer(entry=entry, tokens_per_word=1.25, overhead_tokens=7) as server:
+    documents = {"/version": {"version": "0.11.2"}}
+    with OpenAIServer(entry=entry, documents=documents, tokens_per_word=1.25, overhead_tokens=7) as server:
         endpoint = find(server)
-    assert endpoint == Endpoint(server.url, "tiny", "completions", 4096, "vllm", FIELDS, 1.25, 7.0)
-    assert len(server.received) == 5
+    assert endpoint == Endpoint(server.url, "tiny", "completions", 4096, "vllm", FIELDS, 1.25, 7.0, "0.11.2")
+    assert len(server.received) == 6
     assert all(body["max_tokens"] == 1 and body["stream"] for body in server.bodies)
     assert len(set(server.prompts[-2:])) == 2
 
@@ -111,6 +112,22 @@ def test_the_context_of_text_generation_inference():
     with OpenAIServer(documents={"/info": {"max_input_tokens": 1024, "max_total_tokens": 1536}}) as server:
         assert find(server).context_tokens == 1536
         assert max(map(server._tokens, server.bodies)) < 200
+
+
+@pytest.mark.parametrize(
+    ("path", "document", "version"),
+    [
+        ("/props", {"build_info": "b6500-abc"}, "b6500-abc"),
+        ("/info", {"version": "3.3.4"}, "3.3.4"),
+        ("/server_info", {"version": "0.5.6"}, "0.5.6"),
+        ("/get_server_info", {"version": "0.5.1\n"}, "0.5.1"),
+        ("/version", {"version": 3}, None),
+    ],
+)
+def test_the_version_of_an_engine(path, document, version):
+    """GIVEN where an engine states its version THEN it is known, as a line's part; GIVEN no text THEN None."""
+    with OpenAIServer(documents={path: document}) as server:
+        assert find(server).version == version
 
 
 def test_a_server_that_states_no_context_is_asked_once():
@@ -173,7 +190,8 @@ def test_an_api_that_is_asked_for_is_the_only_one_tried():
     """GIVEN --api chat THEN no completions are asked for; GIVEN one that is not there THEN it is named."""
     with OpenAIServer() as server:
         assert find(server, api="chat").api == "chat"
-        assert {request["path"] for request in server.received} == {"/v1/models", "/props", "/info", CHAT}
+        others = {path for path, _ in (*ELSEWHERE, *VERSIONS)}
+        assert {request["path"] for request in server.received} == {"/v1/models", CHAT, *others}
     with OpenAIServer(paths=(CHAT,)) as server:
         assert "/v1/completions answered 404" in refused(server, api="completions")
 

@@ -10,7 +10,7 @@ from energyscope.reporting.page import sentence
 from energyscope.reporting.run.answer import Chip, Stat
 from energyscope.reporting.serving.curve import ENERGY
 from energyscope.reporting.serving.phases import TOKENS
-from energyscope.reporting.serving.served import Entry, Server, asked_by
+from energyscope.reporting.serving.served import Entry, Server, asked_by, engine_of
 from energyscope.serving.design import ANSWER, PROMPT
 
 TOP = (ENERGY, TOKENS)
@@ -28,11 +28,10 @@ class ServingAnswer:
     def chips(self) -> list[Chip]:
         """What was measured, and where."""
         document = self.server.run.document
-        endpoint = (document.get("serving") or {}).get("endpoint") or {}
         failed = sum(int(row["failed"] or 0) for row in self.server.loads)
         chips = [
             Chip(str((document.get("device") or {}).get("name") or "")),
-            Chip(str(endpoint.get("owner") or "")),
+            Chip(engine_of(document)),
             Chip(f"{len(self.server.loads)} loads"),
             Chip(f"{failed} requests failed" if failed else "", "warn"),
             Chip("MODELLED" if self.server.run.modelled else "", "warn", _MODELLED),

@@ -32,7 +32,7 @@ from energyscope.reporting.page import sentence
 from energyscope.reporting.run.answer import Chip, Stat
 from energyscope.reporting.section import Figure, Page, View
 from energyscope.reporting.serving.curve import curve_table
-from energyscope.reporting.serving.served import Server
+from energyscope.reporting.serving.served import Server, engine_of
 from energyscope.reporting.table import Column, Table
 from energyscope.serving.run import ServingRun
 
@@ -228,11 +228,10 @@ def leads(source: ComparedServers) -> Table:
 def chips(source: ComparedServers) -> list[Chip]:
     """Return what was measured and where; what differs between the runs is marked."""
     documents = [run.document for run in source.runs]
-    endpoints = [(document.get("serving") or {}).get("endpoint") or {} for document in documents]
     values = [
         [str((document.get("device") or {}).get("name") or "") for document in documents],
         [str((document.get("model") or {}).get("name") or "") for document in documents],
-        [str(endpoint.get("owner") or "") for endpoint in endpoints],
+        [engine_of(document) for document in documents],
     ]
     return chips_of(source.names, values, {MODELLED: [run.modelled for run in source.runs]})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -103,6 +104,12 @@ def asked_by(row: Entry) -> str:
     if row["users"] is not None:
         return fmt.count(int(row["users"]), "user")
     return str(row["load"]).removeprefix("requests at ")
+
+
+def engine_of(document: Mapping[str, Any]) -> str:
+    """Return what the engine of a `run.json` calls itself, and its version; "" where it states neither."""
+    endpoint = (document.get("serving") or {}).get("endpoint") or {}
+    return " ".join(str(endpoint[key]) for key in ("owner", "version") if endpoint.get(key))
 
 
 def _interval(entry: Entry) -> Interval | None:
