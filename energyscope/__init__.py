@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from energyscope.blocks import PowerLog, compute_energy, run_inference, warm_up
+    from energyscope.commands import benchmark, figures, laws, plan, predict, sweep
     from energyscope.comparison.compare import compare
     from energyscope.exporting import export
     from energyscope.loading import load_model
@@ -25,38 +26,50 @@ if TYPE_CHECKING:
 _HOMES = {
     "PowerLog": "energyscope.blocks",
     "apply_plan": "energyscope.planning.applying",
+    "benchmark": "energyscope.commands",
     "compare": "energyscope.comparison.compare",
     "compute_energy": "energyscope.blocks",
     "export": "energyscope.exporting",
     "export_plan": "energyscope.planning.exporting",
+    "figures": "energyscope.commands",
+    "laws": "energyscope.commands",
     "load_evaluation": "energyscope.workloads",
     "load_model": "energyscope.loading",
     "load_run": "energyscope.runs.store",
     "measure_server": "energyscope.stages.serving",
+    "plan": "energyscope.commands",
+    "predict": "energyscope.commands",
     "profile": "energyscope.stages.in_memory",
     "profile_inputs": "energyscope.workloads",
     "resume": "energyscope.stages.run",
     "run": "energyscope.stages.run",
     "run_inference": "energyscope.blocks",
+    "sweep": "energyscope.commands",
     "warm_up": "energyscope.blocks",
 }
 
 __all__ = [
     "PowerLog",
     "apply_plan",
+    "benchmark",
     "compare",
     "compute_energy",
     "export",
     "export_plan",
+    "figures",
+    "laws",
     "load_evaluation",
     "load_model",
     "load_run",
     "measure_server",
+    "plan",
+    "predict",
     "profile",
     "profile_inputs",
     "resume",
     "run",
     "run_inference",
+    "sweep",
     "warm_up",
 ]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,44 +14,12 @@ from energyscope.cli.errors import report_errors
 from energyscope.cli.options import OUTPUT, Option, Quiet, with_settings
 from energyscope.cli.output import draw
 from energyscope.errors import UsageError
-from energyscope.settings.benchmark import BenchmarkSettings
-from energyscope.settings.fields import select_settings, settings_of
-from energyscope.settings.run import HOW, ONE_EXECUTION, RunSettings
-
-OF_RUN = (
-    "weights", "execution", "device", "gpu_id", "whole_gpu", "trust_remote_code", "adapter", "meter", "watts",
-    "data",
-    "text_column", "label_column", "max_examples", "stride", "seed", "name", "root",
-)  # fmt: skip
-
-
-def _settings(model: str, values: Mapping[str, Any], _: Collection[str]) -> RunSettings:
-    """Return the settings of a run that is a benchmark and nothing else."""
-    own = {name: values[name] for name in settings_of(BenchmarkSettings)}
-    if not own["batch_sizes"]:
-        raise UsageError("--batch-size names nothing: leave it out, or name one")
-    return RunSettings.of(
-        model,
-        **{name: values[name] for name in OF_RUN},
-        benchmark=BenchmarkSettings(**own),
-        stages=("benchmark", "report"),
-        batch_size=own["batch_sizes"][0],
-        sequence_length=next(iter(own["sequence_lengths"]), None),
-        sample_interval_s=own["power_sample_interval_s"],
-    )
+from energyscope.settings.run import HOW, RunSettings
+from energyscope.settings.single_stage import BENCHMARK, benchmark_settings
 
 
 @report_errors
-@with_settings(
-    _settings,
-    *select_settings(
-        BenchmarkSettings,
-        batch_sizes={"default": (1,)},
-        trials={"default": 5},
-        trial_seconds={"default": 2.0},
-    ),
-    *select_settings(RunSettings, *OF_RUN, execution={"help": f"{ONE_EXECUTION}."}),
-)
+@with_settings(benchmark_settings, *BENCHMARK)
 def command(
     settings: RunSettings,
     *,

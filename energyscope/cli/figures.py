@@ -38,15 +38,13 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Write a run's figures for a paper; with RUN2, a comparison too."""
-    from energyscope.errors import RunError, UsageError
+    from energyscope.errors import RunError
     from energyscope.reporting.print import files
     from energyscope.runs.store import load_run
 
     names = tuple(dict.fromkeys(split_list(formats.lower())))
     options = files.Options(names, dpi, cast("Any", theme), replace=force or output is None)
     runs = [load_run(name, root) for name in (run, other) if name is not None]
-    if len({loaded.path.resolve() for loaded in runs}) < len(runs):
-        raise UsageError(f"{runs[0].name} is given twice: name another run to compare it with, or one alone")
     results = []
     for result in files.write_figures(runs, output or runs[0].path / files.DIRECTORY, options):
         results.append(result)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,52 +13,12 @@ from energyscope.cli.errors import report_errors
 from energyscope.cli.options import OUTPUT, DryRun, Option, QuietPath, with_settings
 from energyscope.cli.output import draw, path_text
 from energyscope.errors import RunError
-from energyscope.settings.fields import select_settings, settings_of
-from energyscope.settings.run import MOST_USED, RunSettings
-
-OF_RUN = (
-    "budget", "objective", "workloads", "levers", "plan_precisions", "precision", "weights", "phase", "batch_size",
-    "sequence_length", "context_lengths", "kv_cache", "execution", "skip_modules", "data", "name", "device",
-    "gpu_id", "whole_gpu", "trust_remote_code", "adapter", "meter", "watts", "passes", "target_interval",
-    "window_s", "seed", "text_column", "label_column", "max_examples", "stride", "root", "export",
-    "export_format",
-)  # fmt: skip
-_HERE = frozenset({"name", "root", "export", "export_format"})  # what a run does not hand on
-
-
-def _settings(model: str, values: Mapping[str, Any], given: Collection[str]) -> RunSettings:
-    """Return the settings of a run that is a plan and nothing else; a RUN gives what was not named."""
-    from energyscope.loading import named_model
-    from energyscope.runs.schema import RUN_FILE
-    from energyscope.runs.store import read_document
-    from energyscope.serving.run import refuse_server
-
-    path = Path(model) if Path(model).is_dir() else values["root"] / model  # a folder here is not a run's name
-    if not (path / RUN_FILE).is_file() or named_model(model):
-        return RunSettings.of(model, **values, stages=("plan", "report"))
-    refuse_server(path)
-    recorded = read_document(path).get("settings") or {}
-    known = settings_of(RunSettings)
-    handed_on = {
-        name: tuple(recorded[name]) if known[name].several else recorded[name]
-        for name in OF_RUN
-        if name in recorded and name not in given and name not in _HERE
-    }
-    return RunSettings.of(str(recorded["model"]), **{**values, **handed_on}, stages=("plan", "report"))
+from energyscope.settings.run import RunSettings
+from energyscope.settings.single_stage import PLAN, plan_settings
 
 
 @report_errors
-@with_settings(
-    _settings,
-    *select_settings(
-        RunSettings,
-        *OF_RUN,
-        budget={"panel": MOST_USED},
-        objective={"panel": MOST_USED},
-        workloads={"panel": MOST_USED},
-        plan_precisions={"panel": MOST_USED},
-    ),
-)
+@with_settings(plan_settings, *PLAN)
 def command(
     settings: RunSettings,
     *,

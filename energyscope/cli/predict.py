@@ -9,7 +9,7 @@ import typer
 
 from energyscope.cli.errors import report_errors
 from energyscope.cli.options import DEFAULT_ROOT, AsJson, OfAdapter, Root
-from energyscope.cli.output import draw, split_list
+from energyscope.cli.output import draw
 
 
 @report_errors
@@ -43,15 +43,15 @@ def command(  # noqa: PLR0917 - Typer passes options by name
 
     For example: energyscope predict gpt2 --from SWEEP --sequence-length 96 --batch-size 2
     """
+    from energyscope.commands import predict
     from energyscope.errors import UsageError
     from energyscope.reporting.scaling.prediction import prediction_text
-    from energyscope.runs.sweeps import runs_of
-    from energyscope.stages.predict import PredictSettings, predict
 
     if not from_runs:
         raise UsageError("predict needs runs to learn from: add --from RUN (`energyscope runs` lists them)")
-    settings = PredictSettings(
-        model=model,
+    prediction = predict(
+        model,
+        from_runs,
         sequence_length=sequence_length,
         batch_size=batch_size,
         context_length=context_length,
@@ -59,10 +59,10 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         precision=precision,
         execution=execution,
         weights=weights,
-        mixed=split_list(mixed),
+        mixed=mixed,
         adapter=adapter,
+        root=root,
     )
-    prediction = predict([run for reference in from_runs for run in runs_of(reference, root)], settings)
     if as_json:
         typer.echo(json.dumps(prediction, indent=1))
     else:

@@ -184,6 +184,10 @@ class Run:
     def name(self) -> str:
         return str(self.document.get("name", self.path.name))
 
+    def __repr__(self) -> str:
+        """Name the run's directory: its tables would fill a terminal."""
+        return f"<Run {self.path}>"
+
     def _repr_html_(self) -> str:
         """Show the answer where a notebook shows the run."""
         from energyscope.reporting.run.notebook import first_screen

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from energyscope.errors import DeviceError, RunError
 from energyscope.reasons import words
@@ -18,6 +18,9 @@ from energyscope.runs.locks import is_locked
 from energyscope.runs.schema import SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, Run, load_run
 from energyscope.runs.summary import summary
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TABLE_FILE = "sweep.csv"
 LOCK_FILE = ".held"  # empty: sweep.json is replaced at each cell, and NFS locks no directory for other hosts
@@ -81,6 +84,21 @@ class Sweep:
         """Put a cell in the place of the one of its name, and write sweep.json."""
         self.cells[[other.name for other in self.cells].index(cell.name)] = cell
         write_sweep(self)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each cell, as sweep.csv has it."""
+        import pandas as pd
+
+        return pd.DataFrame(sweep_rows(self), columns=TABLE_COLUMNS)
+
+    def __repr__(self) -> str:
+        """Name the sweep's directory."""
+        return f"<Sweep {self.path}>"
+
+    def _repr_html_(self) -> str:
+        """Show the table where a notebook shows the sweep."""
+        return str(self.table.to_html(index=False))
 
     def runs(self) -> dict[str, Run]:
         """Return the runs of the cells that were measured, by the cells' names.

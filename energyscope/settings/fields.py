@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import UnionType
@@ -145,8 +145,8 @@ def read_options(
     """Return values by the names of fields, of what Python code gives.
 
     A name is that of a field, or of its option with underscores (``window`` for ``--window``), then in the
-    option's unit. Lists may be text with commas, as on the command line, numbers and paths text. ``others`` are
-    known as they are.
+    option's unit. Lists may be text with commas, as on the command line, or one value; numbers and paths text.
+    ``others`` are known as they are.
 
     Raises:
         UsageError: there is no such option, or what should be a number is none.
@@ -163,9 +163,22 @@ def read_options(
     return values
 
 
+def values_of(declared: Collection[Setting], options: Mapping[str, Any]) -> tuple[dict[str, Any], Collection[str]]:
+    """Return the values of settings, by the names of fields, with their defaults; and the names that were given.
+
+    Raises:
+        UsageError: as `read_options`.
+
+    """
+    given = read_options({setting.name: setting for setting in declared}, options)
+    return {**{setting.name: setting.default for setting in declared}, **given}, given
+
+
 def _read_option(setting: Setting, name: str, given: Any) -> Any:
     if setting.several:
-        return setting.read(given) if isinstance(given, str) else tuple(given)
+        if isinstance(given, str):
+            return setting.read(given)
+        return tuple(given) if isinstance(given, Iterable) else (given,)
     if setting.number and type(given) is int:
         given = str(given)
     if isinstance(given, str) and setting.kind in {int, float, Path}:

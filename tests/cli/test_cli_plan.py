@@ -7,8 +7,9 @@ import json
 import pytest
 from plan_builder import build_plan
 
-from energyscope.cli.plan import _settings
 from energyscope.errors import RunError
+from energyscope.settings.fields import values_of
+from energyscope.settings.single_stage import PLAN, plan_settings
 
 SHORT = ("--passes", "2", "--window", "0.02", "--max-examples", "30", "--plan-precisions", "bf16")
 
@@ -16,10 +17,7 @@ SHORT = ("--passes", "2", "--window", "0.02", "--max-examples", "30", "--plan-pr
 @pytest.fixture(scope="module")
 def values(tmp_path_factory):
     """What the command line gives where nothing is named."""
-    from energyscope.cli.plan import OF_RUN
-    from energyscope.settings.run import RunSettings
-
-    defaults = {name: getattr(RunSettings("any"), name) for name in OF_RUN}
+    defaults, _ = values_of(PLAN, {})
     return {**defaults, "root": tmp_path_factory.mktemp("runs")}
 
 
@@ -39,18 +37,18 @@ def test_a_run_gives_its_settings(tmp_path, values):
     """GIVEN a run in the model's place THEN its model and settings, but for what was named, its name and place."""
     run = build_plan(values["root"] / "earlier")
     recorded = run.document["settings"]
-    settings = _settings("earlier", {**values, "seed": 5, "budget": "kl 1"}, ["seed", "budget"])
+    settings = plan_settings("earlier", {**values, "seed": 5, "budget": "kl 1"}, ["seed", "budget"])
     assert (settings.model, settings.precision) == (recorded["model"], "bf16")
     assert (settings.seed, settings.budget, settings.name) == (5, "kl 1", None)
     assert settings.execution == recorded["execution"]
     assert settings.stages == ("plan", "report")
-    assert _settings(str(run.path), values, []).model == recorded["model"]
+    assert plan_settings(str(run.path), values, []).model == recorded["model"]
 
 
 def test_a_model_is_a_model_whatever_runs_are_called(values):
     """GIVEN a run with the name of a model THEN that model is planned, with the settings of the command line."""
     build_plan(values["root"] / "tiny-llama")
-    settings = _settings("tiny-llama", values, [])
+    settings = plan_settings("tiny-llama", values, [])
     assert (settings.model, settings.precision) == ("tiny-llama", "auto")
 
 
@@ -60,7 +58,7 @@ def test_a_folder_here_is_meant_before_a_run(values, tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     build_plan(values["root"] / "mine")
     for name in ("./mine", "mine"):
-        assert _settings(name, values, []).model == name
+        assert plan_settings(name, values, []).model == name
 
 
 def test_a_budget_that_does_not_hold_is_a_failure(tmp_path, monkeypatch):

@@ -68,10 +68,13 @@ def write_figures(runs: Sequence[Run], directory: Path, options: Options) -> Ite
     """Write the figures of the first run and, with a second, the comparison; yield each as it is done.
 
     Raises:
-        UsageError: the directory cannot be written, or holds such figures that are not to be replaced.
+        UsageError: the directory cannot be written, or holds such figures that are not to be replaced; a run is
+            compared with itself.
         RunError: altair or vl-convert-python is missing.
 
     """
+    if len({run.path.resolve() for run in runs}) < len(runs):
+        raise UsageError(f"{runs[0].name} is given twice: name another run to compare it with, or one alone")
     _prepare(directory)
     reports = [Report(run) for run in runs]
     figures = [*sheets(reports[0]), *(comparative(reports[0], other) for other in reports[1:])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,6 +71,17 @@ class Laws:
         if not document["groups"]:
             raise RunError(f"{folder} holds no laws: make them of runs or sweeps")
         return cls(document, folder)
+
+    def __repr__(self) -> str:
+        """Name the directory of the laws."""
+        return f"<Laws {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        """Show the answer where a notebook shows the laws."""
+        from energyscope.reporting.scaling.answer import LawsAnswer
+
+        answer = LawsAnswer(self)
+        return f"<p><b>{html.escape(answer.sentence)}</b></p><p>{html.escape(answer.follows)}</p>"
 
     @property
     def modelled(self) -> bool:
