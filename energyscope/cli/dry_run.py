@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from energyscope.errors import UsageError
+from energyscope.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +32,8 @@ def show_plan(settings: RunSettings, *, as_json: bool) -> None:
 
     plan = preview(settings)
     typer.echo(json.dumps(asdict(plan), indent=1) if as_json else _described(plan))
+    if plan.refused:
+        raise typer.Exit(DeviceError.exit_code)
 
 
 def _described(plan: Preview) -> str:

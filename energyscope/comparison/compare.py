@@ -130,13 +130,18 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 
 def with_unique_names(runs: Sequence[AnyRun]) -> list[AnyRun]:
-    """Return the runs with unique names: with the directory above where that differs, else with a number."""
-    folders = {run.path: run.path.resolve().parent.name for run in runs}
-    by_name = group_by(runs, lambda run: run.name)
-    names = [
-        f"{folders[run.path]}/{run.name}" if len({folders[alike.path] for alike in by_name[run.name]}) > 1
-        else run.name for run in runs
-    ]  # fmt: skip
+    """Return the runs with the names of their directories, which a user may have changed, made unique.
+
+    Where two are alike they are named with the directory above if that differs, else with a number.
+    """
+    places = {run.path: run.path.resolve() for run in runs}
+    by_name = group_by(runs, lambda run: places[run.path].name)
+    names = []
+    for run in runs:
+        place = places[run.path]
+        alike = by_name[place.name]
+        apart = len({places[other.path].parent.name for other in alike}) > 1
+        names.append(f"{place.parent.name}/{place.name}" if apart else place.name)
     totals, seen = Counter(names), Counter[str]()
     renamed = []
     for run, name in zip(runs, names, strict=True):

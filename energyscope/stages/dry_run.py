@@ -34,7 +34,7 @@ from energyscope.stages.phases import (
     why_no_generation,
 )
 from energyscope.stages.plan_dry_run import PlanPreview, counted_examples, plan_times, preview_plan
-from energyscope.stages.preparing import benchmark_alone, for_benchmark, skeleton_of
+from energyscope.stages.preparing import benchmark_alone, check_pass_fits, for_benchmark, skeleton_of
 from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, TimeEstimate, replay_time, typical_window_s
@@ -98,17 +98,20 @@ def preview(settings: RunSettings) -> Preview:
     precision = resolve_precision(settings.model, settings.precision, str(where.device))
     check_precision(precision)
     shape = skeleton_of(settings)
+    precisions: Sequence[str] = ()
+    if "benchmark" in settings.stages:
+        precisions, _ = chosen_precisions(settings.benchmark.precisions, where.device)
+    resolved = replace(settings, device=str(where.device), precision=precision)
+    load = _load_estimate(resolved, precisions, where)
+    if load.refused is None:
+        check_pass_fits(settings, shape, precision, resolved.loading(precision, where.devices).resolved().device)
     workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
     skipped = skipped_stages(settings, shape, workload)
     planned = [PhasePlan(PREFILL, None, "mean")] if "profile" in skipped else plan_phases(settings, shape)
     trees = [_tree(phase_plan, settings, shape) for phase_plan in planned]
     modelled = would_model(settings.meter, on_gpu=bool(where.gpus), watts=settings.watts)
-    precisions: Sequence[str] = ()
-    if "benchmark" not in skipped:
-        precisions, _ = chosen_precisions(settings.benchmark.precisions, where.device)
     bench = settings.benchmark
     cells = len(precisions) * max(1, len(bench.batch_sizes)) * max(1, len(bench.sequence_lengths))
-    load = _load_estimate(replace(settings, device=str(where.device), precision=precision), precisions, where)
     counts, times = _profile(planned, trees, settings, where.device, modelled=modelled)
     return Preview(
         targets=counts,

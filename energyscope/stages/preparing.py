@@ -12,11 +12,13 @@ import torch
 from energyscope.benchmarking.summary import by_preference
 from energyscope.errors import DataError, DeviceError, UsageError
 from energyscope.loading import LoadedModel, load_model
-from energyscope.loading.devices import pick_device
+from energyscope.loading.devices import gigabytes, pick_device, usable_bytes
 from energyscope.loading.model import load_skeleton
 from energyscope.loading.options import in_precision, resolve_precision
+from energyscope.loading.sizes import least_pass_bytes
 from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
+from energyscope.model_inputs import reads_tokens
 from energyscope.reasons import Reason, reason
 from energyscope.settings.run import RunSettings
 from energyscope.stages.generate import load_entry
@@ -24,6 +26,7 @@ from energyscope.stages.phases import plan_phases
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
 from energyscope.workloads.given import are_given
 from energyscope.workloads.limits import check_length
+from energyscope.workloads.timed import default_length
 
 
 def load(settings: RunSettings, devices: Sequence[torch.device] = ()) -> LoadedModel:
@@ -103,15 +106,48 @@ def check_possible(settings: RunSettings, loaded: LoadedModel) -> None:
         )
 
 
+def check_pass_fits(
+    settings: RunSettings, loaded: LoadedModel, precision: str, device: torch.device, weight_bytes: int = 0
+) -> None:
+    """Refuse a batch or length of which even one layer's values have no room beside the weights.
+
+    Args:
+        settings: of the run.
+        loaded: the model, or its skeleton.
+        precision: that it runs in.
+        device: that it runs on.
+        weight_bytes: of what is still to be loaded.
+
+    Raises:
+        DeviceError: with what there is room for.
+
+    """
+    spread = len(loaded.devices) > 1 or settings.device_map or settings.tensor_parallel
+    if spread or not reads_tokens(loaded.model):
+        return
+    length = settings.sequence_length or default_length(loaded)
+    value_bytes = 4 if precision == "fp32" else 2
+    needed = least_pass_bytes(loaded.model, settings.batch_size * length, value_bytes)
+    usable = usable_bytes(device)
+    if usable is not None and needed > max(usable - weight_bytes, 0):
+        raise DeviceError(
+            f"a pass of {settings.batch_size} x {length} tokens needs at least {gigabytes(needed)} beside the "
+            f"weights, and {device} has {gigabytes(max(usable - weight_bytes, 0))}: use a smaller --batch-size or "
+            "--sequence-length"
+        )
+
+
 def prompt_of(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunSettings) -> Workload:
-    """Return the run's input, once all lengths that it asks for are known to have positions.
+    """Return the run's input, once all lengths that it asks for are known to have positions and room.
 
     Raises:
         UsageError: a length is beyond the model's positions.
+        DeviceError: the pass has no room in memory.
 
     """
     for length in settings.benchmark.sequence_lengths:
         check_length(loaded, length)
+    check_pass_fits(settings, loaded, loaded.precision, loaded.device)
     if evaluation is None and are_given(settings.data):  # of random weights, or where nothing is judged
         evaluation = load_evaluation(loaded, data=settings.data, max_examples=settings.max_examples)
     return profile_inputs(

@@ -107,3 +107,12 @@ def test_the_exit_code_is_the_gates(root: Path, other: str, limit: str, code: in
 )
 def test_bad_usage_is_2(root: Path, words: tuple[str, ...]) -> None:
     assert invoke(root, *words).exit_code == 2
+
+
+def test_a_run_is_called_as_its_directory(tmp_path: Path) -> None:
+    """GIVEN a directory that was renamed THEN the comparison calls the run as the user does."""
+    build_run(tmp_path / "base", Eager())
+    build_run(tmp_path / "old", Eager(scale=0.9)).path.rename(tmp_path / "typed")
+    done = invoke(tmp_path, "base", "typed")
+    assert "typed against base" in done.output
+    assert "old" not in done.output

@@ -31,3 +31,11 @@ def test_a_run_in_which_every_stage_was_skipped_fails(tmp_path, command):
         "energyscope: nothing was done (correlate: no energy was measured"
     )
     assert (tmp_path / "runs" / "empty" / "run.json").is_file()
+
+
+def test_a_dry_run_that_is_refused_is_a_failure(tmp_path, command):
+    """GIVEN a batch that no memory holds THEN one line says so, as of the run, and the exit code is 1."""
+    done = command("run", "tiny-gpt2", "--dry-run", "--batch-size", "100000000", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "use a smaller --batch-size" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from energyscope.errors import DeviceError
 from energyscope.loading import load_model
 from energyscope.settings.run import RunSettings
-from energyscope.stages.preparing import evaluation_of
+from energyscope.stages import preparing
+from energyscope.stages.preparing import evaluation_of, prompt_of
 
 
 @pytest.mark.parametrize(
@@ -23,3 +25,17 @@ def test_alternatives_read_the_data(stages, weights, code):
     evaluation, why_none = evaluation_of(load_model("tiny-gpt2", device="cpu"), settings)
     assert (evaluation is None) == (code is not None)
     assert (why_none and why_none.code) == code
+
+
+@pytest.mark.parametrize(("free", "refused"), [(100_000_000, True), (200_000_000, False)])
+def test_a_batch_without_room_is_refused_before_it_is_made(monkeypatch, free, refused):
+    """GIVEN a batch of which one layer's values (126 MB) have no room THEN it is refused; with room it is not."""
+    monkeypatch.setattr(preparing, "usable_bytes", lambda device: free)
+    loaded = load_model("tiny-gpt2", device="cpu")
+    settings = RunSettings.of("tiny-gpt2", batch_size=512, sequence_length=128)
+    assert 4 * loaded.model.config.n_embd == 384  # an MLP: 480 values of 4 bytes a token
+    if refused:
+        with pytest.raises(DeviceError, match=r"pass of 512 x 128 tokens .* use a smaller --batch-size"):
+            prompt_of(loaded, None, settings)
+    else:
+        assert prompt_of(loaded, None, settings).batch_size == 512
