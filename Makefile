@@ -51,7 +51,7 @@ format: $(READY)  ## Format the code
 golden: $(READY)  ## Renew the golden texts of pages and terminal; read the difference before committing
 	ENERGYSCOPE_RENEW=1 $(BIN)/python -m pytest -q tests/reporting/test_golden.py
 
-docs: $(READY)  ## Build the reference of all modules into build/docs
+docs: $(READY)  ## Build the site of the documentation into build/docs
 	$(BIN)/python docs/build.py build/docs
 
 wheel: $(READY)  ## Build the wheel and test it in a clean environment elsewhere
