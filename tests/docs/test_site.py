@@ -87,9 +87,9 @@ def test_no_link_is_dead_and_nothing_is_fetched(site):
     made = [
         path for path in site.rglob("*.html") if not {"reference", "reports"} & set(path.relative_to(site).parts)
     ]
-    made += site.glob("reports/**/README.html")
     made += site.glob("reports/**/index.html")
     pages = {path: _Page(path) for path in made if path.name != "404.html"}  # its links are the server's
+    assert len(pages) > 30
     dead = []
     for path, page in pages.items():
         for link in [*page.links, *filter(None, page.loads)]:
