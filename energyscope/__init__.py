@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from energyscope.blocks import PowerLog, compute_energy, run_inference, warm_up
     from energyscope.commands import benchmark, figures, laws, plan, predict, sweep
     from energyscope.comparison.compare import compare
+    from energyscope.comparison.pooling import pool
     from energyscope.exporting import export
     from energyscope.loading import load_model
     from energyscope.planning.applying import apply_plan
@@ -38,6 +39,7 @@ _HOMES = {
     "load_run": "energyscope.runs.store",
     "measure_server": "energyscope.stages.serving",
     "plan": "energyscope.commands",
+    "pool": "energyscope.comparison.pooling",
     "predict": "energyscope.commands",
     "profile": "energyscope.stages.in_memory",
     "profile_inputs": "energyscope.workloads",
@@ -63,6 +65,7 @@ __all__ = [
     "load_run",
     "measure_server",
     "plan",
+    "pool",
     "predict",
     "profile",
     "profile_inputs",

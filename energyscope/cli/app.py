@@ -25,6 +25,7 @@ COMMANDS = {  # each is `command`, or with others `app`, in the module of its na
     "export": "Write a run in the format of another tool: Perfetto, speedscope, MLflow, a model card, Parquet.",
     "report": "Render the page of a run, a sweep or laws again.",
     "compare": "Print how runs differ from a baseline, and draw a page of that.",
+    "pool": "Make one estimate of several runs under the same settings, with the variance between them.",
     "laws": "Fit how energy grows with length, batch and model size.",
     "predict": "Predict energy and time of a shape or model not measured.",
     "prepare": "Tokenize evaluation data once, for `--data`.",

@@ -14,6 +14,9 @@ WORDS: dict[str, str] = {
     "in-one-run": "only one of the runs has it",
     "other-conditions": "other {names:list}",
     "too-noisy": "too noisy in {whose:list}",
+    "too-few-to-pool": "fewer than two runs have a valid value",
+    "interval-unknown-in": "no interval in {whose:list}",
+    "not-measured-in": "not measured in {whose:list}",
     # what to know of what is compared
     "both-modelled": "both are MODELLED: a difference of joules is one of time",
     "loads-alone": "in {run} alone, and not compared: {loads:list}",

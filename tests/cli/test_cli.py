@@ -69,8 +69,8 @@ def test_the_commands_are_these(tmp_path):
     from energyscope.cli.app import COMMANDS
 
     assert list(COMMANDS) == [
-        "demo", "run", "sweep", "benchmark", "serving", "plan", "figures", "export", "report", "compare", "laws",
-        "predict", "prepare", "models", "check-adapter", "examples", "runs", "show", "doctor",
+        "demo", "run", "sweep", "benchmark", "serving", "plan", "figures", "export", "report", "compare", "pool",
+        "laws", "predict", "prepare", "models", "check-adapter", "examples", "runs", "show", "doctor",
     ]  # fmt: skip
 
 

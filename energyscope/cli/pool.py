@@ -1,0 +1,50 @@
+"""`energyscope pool RUN RUN [RUN...]`: several runs under the same settings as one estimate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from energyscope.cli.errors import reading_runs, report_errors
+from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
+from energyscope.cli.output import draw
+
+_MOST_ROWS = 20  # on a terminal
+
+
+@report_errors
+@reading_runs
+def command(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Two runs or more, of one model.")],
+    *,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the whole table to this file.")
+    ] = None,
+    root: Root = DEFAULT_ROOT,
+    as_json: AsJson = False,
+) -> None:
+    """Make one estimate of several runs under the same settings, with the variance between them."""
+    from rich.console import Console
+
+    from energyscope.comparison.pooling import pool
+    from energyscope.reporting.comparison.pooled import pooled_table, record, sentences
+    from energyscope.reporting.terminal_text import printable
+    from energyscope.runs.files import write_text
+    from energyscope.runs.store import load_run
+
+    pooled = pool([load_run(reference, root) for reference in runs])
+    table = pooled_table(pooled)
+    if csv is not None:
+        csv.parent.mkdir(parents=True, exist_ok=True)
+        write_text(csv, table.delimited(","))
+    if as_json:
+        typer.echo(json.dumps(record(pooled), indent=1, default=str))
+    elif Console().is_terminal:
+        for sentence in sentences(pooled):
+            typer.echo(printable(sentence))
+        draw(table.filled().head(_MOST_ROWS).rich)
+    else:
+        typer.echo(table.delimited(clean=printable), nl=False)

@@ -1,0 +1,153 @@
+"""The estimator against known numbers and a known variance; what is refused, left out and said."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+from run_builder import Eager, Shape, build_run
+
+import energyscope
+from energyscope.comparison.pooling import WHOLE, random_effects
+from energyscope.errors import UsageError
+from energyscope.intervals import Interval
+from energyscope.metering.interval import NORMAL_QUANTILE, student_t
+
+# BCG vaccine against tuberculosis, 13 trials (Colditz and others, JAMA 271 (1994), 698-702): log risk ratios and
+# their variances as in metafor's `dat.bcg`.
+BCG = (
+    (-0.8893, 0.3256), (-1.5854, 0.1946), (-1.3481, 0.4154), (-1.4416, 0.0200), (-0.2175, 0.0512),
+    (-0.7861, 0.0069), (-1.6209, 0.2230), (0.0120, 0.0040), (-0.4694, 0.0564), (-1.3713, 0.0730),
+    (-0.3394, 0.0124), (0.4459, 0.5325), (-0.0173, 0.0714),
+)  # fmt: skip
+
+
+def _value(mean: float, error: float) -> Interval:
+    return Interval(mean, mean - NORMAL_QUANTILE * error, mean + NORMAL_QUANTILE * error)
+
+
+def test_it_finds_the_published_variance_between_trials() -> None:
+    """GIVEN the BCG trials THEN tau^2 and the mean are those published for Paule and Mandel's estimator.
+
+    metafor gives tau^2 = 0.318 and a log risk ratio of -0.715 (`rma(yi, vi, data=dat.bcg, method="PM")`).
+    """
+    pooled, between = random_effects([_value(mean, math.sqrt(variance)) for mean, variance in BCG])
+    assert between**2 == pytest.approx(0.318, abs=0.001)
+    assert pooled.value == pytest.approx(-0.715, abs=0.001)
+
+
+def test_equal_errors_give_the_student_interval_of_the_means() -> None:
+    """GIVEN runs of equal errors that differ by far more THEN the interval is Student's of their values."""
+    pooled, between = random_effects([_value(mean, 0.01) for mean in (9.0, 10.0, 11.0)])
+    assert between == pytest.approx(math.sqrt(1 - 0.01**2))
+    assert pooled.value == pytest.approx(10.0)
+    assert pooled.above == pytest.approx(student_t(2) / math.sqrt(3))
+
+
+def test_runs_that_agree_too_well_make_no_narrower_interval() -> None:
+    """GIVEN runs that differ less than their errors THEN tau is 0 and the interval no narrower than without it."""
+    pooled, between = random_effects([_value(mean, 1.0) for mean in (10.0, 10.01, 9.99)])
+    assert between == 0
+    assert pooled.above >= NORMAL_QUANTILE / math.sqrt(3)
+
+
+@pytest.mark.parametrize(("runs", "between"), [(3, 0.0), (3, 2.0), (3, 20.0), (10, 2.0)])
+def test_the_interval_covers_the_true_value(runs: int, between: float) -> None:
+    """GIVEN runs of unequal errors and a known variance between them THEN about 95 % of intervals have the truth.
+
+    With little variance between few runs, the safeguard makes them wider: of three runs, 98 % have it.
+    """
+    dice, times, covered = random.Random(3), 2000, 0
+    for _ in range(times):
+        errors = [dice.uniform(0.5, 1.5) for _ in range(runs)]
+        values = [_value(dice.gauss(100.0, math.hypot(between, error)), error) for error in errors]
+        covered += not random_effects(values)[0].excludes(100.0)
+    assert covered / times > 0.935
+    if between > 5 or runs > 5:
+        assert covered / times < 0.975
+
+
+@pytest.mark.parametrize(("execution", "basis"), [("eager", "dynamic"), ("cuda-graph", "total")])
+def test_components_and_the_whole_pass_are_pooled(tmp_path: Path, execution: str, basis: str) -> None:
+    """GIVEN three runs 2 % apart on two boards THEN each value lies between theirs, and both boards are told."""
+    runs = [
+        build_run(
+            tmp_path / f"r{index}",
+            Shape(scale=scale, execution=execution, graded_work=execution == "eager"),
+            device={"uuid": board},
+        )
+        for index, (scale, board) in enumerate([(0.98, "GPU-1"), (1.0, "GPU-1"), (1.02, "GPU-2")])
+    ]
+    pooled = energyscope.pool(runs)
+    assert pooled.boards == 2
+    assert "GPU board" in pooled.differing
+    (of,) = pooled.passes
+    assert of.basis == basis
+    assert of.whole.name == WHOLE
+    assert of.whole.between_share == pytest.approx(0.02, rel=0.15)
+    for part in (of.whole, *of.parts):
+        values = [item.value for item in part.measured.values()]
+        if part.value is not None:
+            assert min(values) < part.value.value < max(values)
+    assert sum(part.value is not None for part in of.parts) > 5
+
+
+def test_what_is_not_valid_is_left_out_with_a_reason(tmp_path: Path) -> None:
+    """GIVEN a component without a value in one run and too noisy in another THEN the others are pooled."""
+    runs = [build_run(tmp_path / name, Shape(execution="cuda-graph")) for name in ("a", "b", "c", "d")]
+    tables = [run.energy for run in runs]
+    assert all(table is not None for table in tables)
+    ends = [table.loc[table["component"] == "lm_head"].index[0] for table in tables if table is not None]
+    for table in tables[:1]:
+        table.loc[ends[0], ["energy_mj", "energy_ci_low_mj", "energy_ci_high_mj"]] = float("nan")
+    tables[1].loc[ends[1], "quality"] = "invalid"
+    (of,) = energyscope.pool(runs).passes
+    head = next(part for part in of.parts if part.name == "lm_head")
+    assert list(head.measured) == ["c", "d"]
+    assert {reason.words for reason in head.reasons} == {"not measured in a", "too noisy in b"}
+    assert head.value is not None
+    assert head.value.value == pytest.approx(head.measured["c"].value)
+    (of,) = energyscope.pool(runs[:3]).passes
+    head = next(part for part in of.parts if part.name == "lm_head")
+    assert (head.value, head.between, head.quality) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"settings": {"precision": "fp16"}}, "precision"),
+        ({"model": {"name": "gpt2"}}, "model"),
+        ({"workload": {"batch_size": 4}}, "batch size"),
+        ({"workload": {"sequence_length": 7}}, "sequence length"),
+        ({"device": {"name": "another GPU"}}, "device"),
+        ({"sensor": {"meter": "nvidia-smi"}}, "meter"),
+    ],
+)
+def test_other_settings_are_refused_by_name(
+    tmp_path: Path, sections: dict[str, dict[str, object]], words: str
+) -> None:
+    """GIVEN a run under another setting THEN one line names both runs, the setting and both values."""
+    first, other = build_run(tmp_path / "a", Eager()), build_run(tmp_path / "b", Eager(), **sections)
+    with pytest.raises(UsageError, match=f"a and b differ in .*{words} \\(") as refused:
+        energyscope.pool([first, other])
+    assert "\n" not in str(refused.value)
+    assert str(next(iter(next(iter(sections.values())).values()))) in str(refused.value)
+
+
+def test_modelled_joules_are_not_pooled_with_measured_ones(tmp_path: Path) -> None:
+    """GIVEN a modelled and a measured run, or another execution, THEN they are refused."""
+    first = build_run(tmp_path / "a", Eager())
+    for other in (Shape(modelled=True), Shape(execution="cuda-graph")):
+        with pytest.raises(UsageError, match="differ in"):
+            energyscope.pool([first, build_run(tmp_path / f"b-{other.execution}", other)])
+
+
+def test_one_run_is_no_several(tmp_path: Path) -> None:
+    """GIVEN one run, or one twice, THEN nothing is pooled."""
+    run = build_run(tmp_path / "a", Eager())
+    with pytest.raises(UsageError, match="at least two"):
+        energyscope.pool([run])
+    with pytest.raises(UsageError, match="twice"):
+        energyscope.pool([run, run])
