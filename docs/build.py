@@ -1,5 +1,5 @@
 # ruff: noqa: INP001
-"""Build the documentation's site: `python docs/build.py [FOLDER]` (`make docs`).
+"""Build the documentation's site: `python docs/build.py [FOLDER]` (`make docs`); FOLDER is emptied first.
 
 Pages are README.md, docs/ and what they link to, as they lie in the project, so that links hold on a code host and
 in the site; docs/README.md is the navigation. The reference of the modules is made from their docstrings. A dead
