@@ -34,7 +34,7 @@ from energyscope.stages.phases import (
     why_no_generation,
 )
 from energyscope.stages.plan_dry_run import PlanPreview, counted_examples, plan_times, preview_plan
-from energyscope.stages.preparing import benchmark_alone, check_pass_fits, for_benchmark, skeleton_of
+from energyscope.stages.preparing import benchmark_alone, for_benchmark, skeleton_of, why_no_room
 from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, TimeEstimate, replay_time, typical_window_s
@@ -103,9 +103,9 @@ def preview(settings: RunSettings) -> Preview:
         precisions, _ = chosen_precisions(settings.benchmark.precisions, where.device)
     resolved = replace(settings, device=str(where.device), precision=precision)
     load = _load_estimate(resolved, precisions, where)
-    if load.refused is None:
-        check_pass_fits(settings, shape, precision, resolved.loading(precision, where.devices).resolved().device)
-    workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
+    device = resolved.loading(precision, where.devices).resolved().device
+    refused = load.refused or why_no_room(settings, shape, precision, device)
+    workload = profile_inputs(shape, batch_size=1, sequence_length=settings.sequence_length)
     skipped = skipped_stages(settings, shape, workload)
     planned = [PhasePlan(PREFILL, None, "mean")] if "profile" in skipped else plan_phases(settings, shape)
     trees = [_tree(phase_plan, settings, shape) for phase_plan in planned]
@@ -125,7 +125,7 @@ def preview(settings: RunSettings) -> Preview:
         scenes=tuple(phase_plan.name for phase_plan in planned),
         sampling=settings.sampling,
         parameters=parameter_count(shape.model),
-        batch_size=workload.batch_size,
+        batch_size=settings.batch_size,
         sequence_length=workload.sequence_length,
         components=len(trees[0]),
         kinds=dict(Counter(component.kind for component in trees[0])),
@@ -134,7 +134,7 @@ def preview(settings: RunSettings) -> Preview:
         trial_seconds=bench.trial_seconds,
         ablations=0 if "ablate" in skipped else count_changes(shape, settings),
         weight_bytes=load.weight_bytes,
-        refused=load.refused,
+        refused=refused,
         generate_seconds=0.0 if "generate" in skipped else GENERATE_S[modelled],
         alternatives_seconds_most=0.0
         if "alternatives" in skipped

@@ -22,7 +22,8 @@ from energyscope.model_inputs import reads_tokens
 from energyscope.reasons import Reason, reason
 from energyscope.settings.run import RunSettings
 from energyscope.stages.generate import load_entry
-from energyscope.stages.phases import plan_phases
+from energyscope.stages.phases import plan_phases, resolve_phase
+from energyscope.stages.profile import PREFILL
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
 from energyscope.workloads.given import are_given
 from energyscope.workloads.limits import check_length
@@ -106,35 +107,24 @@ def check_possible(settings: RunSettings, loaded: LoadedModel) -> None:
         )
 
 
-def check_pass_fits(
-    settings: RunSettings, loaded: LoadedModel, precision: str, device: torch.device, weight_bytes: int = 0
-) -> None:
-    """Refuse a batch or length of which even one layer's values have no room beside the weights.
+def why_no_room(settings: RunSettings, loaded: LoadedModel, precision: str, device: torch.device) -> str | None:
+    """Return why a pass has no room: even one layer's values are more than the memory that is left; None if not.
 
-    Args:
-        settings: of the run.
-        loaded: the model, or its skeleton.
-        precision: that it runs in.
-        device: that it runs on.
-        weight_bytes: of what is still to be loaded.
-
-    Raises:
-        DeviceError: with what there is room for.
-
+    ``loaded`` is the model, or its skeleton, whose weights still need room: then less is refused than could be.
     """
     spread = len(loaded.devices) > 1 or settings.device_map or settings.tensor_parallel
-    if spread or not reads_tokens(loaded.model):
-        return
+    one_pass = resolve_phase(settings, loaded.adapter) == PREFILL  # a generation's head reads the last token alone
+    if spread or not one_pass or not reads_tokens(loaded.model):
+        return None
     length = settings.sequence_length or default_length(loaded)
-    value_bytes = 4 if precision == "fp32" else 2
-    needed = least_pass_bytes(loaded.model, settings.batch_size * length, value_bytes)
+    needed = least_pass_bytes(loaded.model, settings.batch_size * length, 4 if precision == "fp32" else 2)
     usable = usable_bytes(device)
-    if usable is not None and needed > max(usable - weight_bytes, 0):
-        raise DeviceError(
-            f"a pass of {settings.batch_size} x {length} tokens needs at least {gigabytes(needed)} beside the "
-            f"weights, and {device} has {gigabytes(max(usable - weight_bytes, 0))}: use a smaller --batch-size or "
-            "--sequence-length"
-        )
+    if usable is None or needed <= usable:
+        return None
+    return (
+        f"a pass of {settings.batch_size} x {length} tokens needs at least {gigabytes(needed)} beside the "
+        f"weights, and {device} has {gigabytes(usable)}: use a smaller --batch-size or --sequence-length"
+    )
 
 
 def prompt_of(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunSettings) -> Workload:
@@ -147,7 +137,8 @@ def prompt_of(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunS
     """
     for length in settings.benchmark.sequence_lengths:
         check_length(loaded, length)
-    check_pass_fits(settings, loaded, loaded.precision, loaded.device)
+    if why := why_no_room(settings, loaded, loaded.precision, loaded.device):
+        raise DeviceError(why)
     if evaluation is None and are_given(settings.data):  # of random weights, or where nothing is judged
         evaluation = load_evaluation(loaded, data=settings.data, max_examples=settings.max_examples)
     return profile_inputs(
