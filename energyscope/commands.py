@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from energyscope.reporting.scaling.laws import Laws
     from energyscope.runs.sweeps import Sweep
 
+    Measured = str | Path | Run | Sweep
+
 
 def benchmark(model: str, *, progress: Progress = silent, **options: Any) -> Run:
     """Compare a model's precisions, and return the run: its ``trials`` and ``benchmark`` hold the results.
@@ -77,7 +79,9 @@ def sweep(model: str | Sequence[str], *, progress: Progress = silent, **options:
     return stage.sweep(SweepSettings.of(model, *values_of(SWEEP, options)), progress=progress)
 
 
-def laws(*measured: str | Path | Run | Sweep, name: str | None = None, root: str | Path = DEFAULT_ROOT) -> Laws:
+def laws(
+    *measured: Measured | Sequence[Measured], name: str | None = None, root: str | Path = DEFAULT_ROOT
+) -> Laws:
     """Fit how energy grows with length, batch and model size, and return the laws: ``document`` holds them.
 
     Args:
@@ -93,13 +97,13 @@ def laws(*measured: str | Path | Run | Sweep, name: str | None = None, root: str
     from energyscope.reporting.scaling.laws import Laws
     from energyscope.stages import laws as stage
 
-    path, _ = stage.laws([str(_path(one)) for one in measured], name=name, root=Path(root))
+    path, _ = stage.laws(_references(measured), name=name, root=Path(root))
     return Laws.load(path)
 
 
 def predict(  # noqa: PLR0913 - the options of the command
     model: str,
-    measured: str | Path | Run | Sweep | Sequence[str | Path | Run | Sweep],
+    measured: Measured | Sequence[Measured],
     *,
     sequence_length: int | None = None,
     batch_size: int = 1,
@@ -134,8 +138,10 @@ def predict(  # noqa: PLR0913 - the options of the command
     from energyscope.runs.sweeps import runs_of
     from energyscope.stages import predict as stage
 
-    references = [measured] if isinstance(measured, str | Path) or not isinstance(measured, Sequence) else measured
-    runs = [run for one in references for run in runs_of(str(_path(one)), Path(root))]
+    references = _references([measured])
+    if not references:
+        raise UsageError("predict needs runs to learn from: name runs or sweeps (`energyscope runs` lists them)")
+    runs = [run for reference in references for run in runs_of(reference, Path(root))]
     settings = stage.PredictSettings(
         model=model,
         sequence_length=sequence_length,
@@ -191,5 +197,14 @@ def _words(given: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip().lower() for word in words if word.strip()))
 
 
-def _path(one: str | Path | Run | Sweep) -> str | Path:
-    return one if isinstance(one, str | Path) else one.path
+def _references(measured: Sequence[Measured | Sequence[Measured]]) -> list[str]:
+    """Return paths or names of what was given one by one or in lists."""
+    found: list[str] = []
+    for one in measured:
+        if isinstance(one, str | Path):
+            found.append(str(one))
+        elif isinstance(one, Sequence):
+            found += _references(one)
+        else:
+            found.append(str(one.path))
+    return found

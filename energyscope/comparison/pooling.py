@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from energyscope import format as fmt
 from energyscope.comparison.basis import DYNAMIC, MEASURES, TOTAL, Basis, Measure, basis_of
 from energyscope.comparison.compare import with_unique_names
-from energyscope.comparison.conditions import BOARD, NAMES, boards_of, conditions, value_of
+from energyscope.comparison.conditions import BOARD, NAMES, Condition, boards_of, conditions, value_of
 from energyscope.errors import UsageError
 from energyscope.grouping import group_by
 from energyscope.intervals import Interval
@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
 WHOLE = "whole pass"
+_TWICE = "a run is given twice, or beside a copy: it adds nothing to itself; name each once"
 _HALVINGS = 100
 _MAY_DIFFER = frozenset({BOARD, "driver", "clocks"})  # a board's clock under load is its own
+_ALSO = {"model.parameters": "parameters", "workload.tokens": "tokens"}  # for `compare` these are no matter
 _SAID = (BOARD, "driver", "environment.torch", "environment.transformers", "clocks")
 
 
@@ -98,13 +100,13 @@ class PooledPass:
 
 @dataclass(frozen=True)
 class Pooled:
-    """Runs as one estimate: their names, the boards they ran on, and the conditions that differ, by name."""
+    """Runs as one estimate: their names, the boards of each (None: no GPU), and what differs, by name."""
 
     runs: tuple[str, ...]
     model: str
     device: str
     modelled: bool
-    boards: int | None
+    boards: Mapping[str, str | None]
     differing: Mapping[str, tuple[Any, ...]]
     passes: tuple[PooledPass, ...]
 
@@ -119,7 +121,7 @@ def pool(runs: Sequence[Run]) -> Pooled:
     if len(runs) < 2:
         raise UsageError("pool needs at least two runs: energyscope pool RUN RUN")
     if len({run.path.resolve() for run in runs}) < len(runs):
-        raise UsageError("a run is given twice: it adds nothing to itself; name each once")
+        raise UsageError(_TWICE)
     runs = with_unique_names(runs)
     first = runs[0]
     shared = [dict(same_phases(first, other) or [(None, None)]) for other in runs]  # its own names first
@@ -133,14 +135,15 @@ def pool(runs: Sequence[Run]) -> Pooled:
     for _, of_scene in in_scenes:
         for other in of_scene[1:]:
             _refuse_unlike(of_scene[0], other)
+    if len(set(map(_measured, runs))) < len(runs):
+        raise UsageError(_TWICE)
     values = {field: tuple(value_of(run.document, field) for run in runs) for field in (*_SAID, "created")}
-    boards = {board for run in runs if (board := boards_of(run.document)) is not None}
     return Pooled(
         runs=tuple(run.name for run in runs),
         model=str(value_of(first.document, "model.name")),
         device=str(value_of(first.document, "device.name")),
         modelled=first.modelled,
-        boards=len(boards) or None,
+        boards={run.name: boards_of(run.document) for run in runs},
         differing={NAMES[field]: given for field, given in values.items() if len(set(given)) > 1},
         passes=tuple(_pass(scene, of_scene) for scene, of_scene in in_scenes),
     )
@@ -174,6 +177,12 @@ def random_effects(values: Sequence[Interval]) -> tuple[Interval, float]:
     return Interval(mean * size, (mean - half) * size, (mean + half) * size), math.sqrt(between) * size
 
 
+def _measured(run: Run) -> tuple[Any, ...]:
+    """Return what two runs never have in common: when they were made, with all energies."""
+    energies = () if run.energy is None else tuple(run.energy["energy_mj"].fillna(0.0))
+    return run.document.get("created"), energies
+
+
 def _of_scene(run: Run, scene: str | None) -> Run:
     return run if scene is None else run.scene(scene)
 
@@ -182,6 +191,10 @@ def _refuse_unlike(first: Run, other: Run) -> None:
     step = passes_of(first.document)[0] == "decode"
     found = conditions(first, other, "step" if step else "pass")
     unlike = [item for item in (*found.obstacles, *found.notes) if item.field not in _MAY_DIFFER]
+    for field, name in _ALSO.items():
+        values = [value_of(run.document, field) for run in (first, other)]
+        if values[0] != values[1]:
+            unlike.append(Condition(field, name, *values))
     if unlike:
         what = ", ".join(f"{item.name} ({item.baseline}, {item.other})" for item in unlike)
         raise UsageError(

@@ -56,24 +56,6 @@ def _quantized_bytes(weight: Tensor, rows: int, precision: str, *, double_quant:
     return (count + 1) // 2 + scales
 
 
-def least_pass_bytes(model: nn.Module, tokens: int, value_bytes: int) -> int:
-    """Return the bytes that a pass over so many tokens takes beside the weights at least.
-
-    They are the input and the output of its widest linear, of ``value_bytes`` a value: of a language model its
-    head, whose output is a value for each token and word of the vocabulary.
-    """
-    widths = [_width(module) for module in model.modules() if _width(module)]
-    return tokens * max(widths, default=0) * value_bytes
-
-
-def _width(module: Any) -> int:
-    """Return the values that a linear reads and makes of each token; 0 of what is none."""
-    for names in (("in_features", "out_features"), ("nx", "nf")):  # GPT-2's
-        if all(isinstance(getattr(module, name, None), int) for name in names):
-            return sum(getattr(module, name) for name in names)
-    return 0
-
-
 def parameter_count(model: nn.Module) -> int:
     """Return the number of parameters, tied ones once; packed weights count as what they stand for."""
     from energyscope.loading.torch_kernels import QuantizedLinear

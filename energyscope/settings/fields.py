@@ -145,7 +145,8 @@ def read_options(
     """Return values by the names of fields, of what Python code gives.
 
     A name is that of a field, or of its option with underscores (``window`` for ``--window``), then in the
-    option's unit. Lists may be text with commas, as on the command line, or one value; numbers and paths text.
+    option's unit. Lists may be text with commas, as on the command line, or one value, or None for the default;
+    numbers and paths may be text.
     ``others`` are known as they are.
 
     Raises:
@@ -176,6 +177,8 @@ def values_of(declared: Collection[Setting], options: Mapping[str, Any]) -> tupl
 
 def _read_option(setting: Setting, name: str, given: Any) -> Any:
     if setting.several:
+        if given is None:
+            return setting.default
         if isinstance(given, str):
             return setting.read(given)
         return tuple(given) if isinstance(given, Iterable) else (given,)

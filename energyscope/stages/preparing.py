@@ -15,7 +15,6 @@ from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.devices import gigabytes, pick_device, usable_bytes
 from energyscope.loading.model import load_skeleton
 from energyscope.loading.options import in_precision, resolve_precision
-from energyscope.loading.sizes import least_pass_bytes
 from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
 from energyscope.model_inputs import reads_tokens
@@ -108,16 +107,20 @@ def check_possible(settings: RunSettings, loaded: LoadedModel) -> None:
 
 
 def why_no_room(settings: RunSettings, loaded: LoadedModel, precision: str, device: torch.device) -> str | None:
-    """Return why a pass has no room: even one layer's values are more than the memory that is left; None if not.
+    """Return why the pass to profile has no room: its outputs alone are more than the memory left; None if not.
 
     ``loaded`` is the model, or its skeleton, whose weights still need room: then less is refused than could be.
+    A generation's head reads the last token alone; given tensors have a length of their own; what is spread over
+    devices is not told here.
     """
     spread = len(loaded.devices) > 1 or settings.device_map or settings.tensor_parallel
-    one_pass = resolve_phase(settings, loaded.adapter) == PREFILL  # a generation's head reads the last token alone
-    if spread or not one_pass or not reads_tokens(loaded.model):
+    if spread or "profile" not in settings.stages or are_given(settings.data) or not reads_tokens(loaded.model):
+        return None
+    if resolve_phase(settings, loaded.adapter) != PREFILL:
         return None
     length = settings.sequence_length or default_length(loaded)
-    needed = least_pass_bytes(loaded.model, settings.batch_size * length, 4 if precision == "fp32" else 2)
+    values = settings.batch_size * length * _outputs_of_a_token(loaded)
+    needed = values * (4 if precision == "fp32" else 2)
     usable = usable_bytes(device)
     if usable is None or needed <= usable:
         return None
@@ -125,6 +128,16 @@ def why_no_room(settings: RunSettings, loaded: LoadedModel, precision: str, devi
         f"a pass of {settings.batch_size} x {length} tokens needs at least {gigabytes(needed)} beside the "
         f"weights, and {device} has {gigabytes(usable)}: use a smaller --batch-size or --sequence-length"
     )
+
+
+def _outputs_of_a_token(loaded: LoadedModel) -> int:
+    """Return how many values the model makes of each token at least: an embedding, or the words of its head."""
+    model: Any = loaded.model
+    embedding = int(model.get_input_embeddings().weight.shape[-1])
+    if getattr(model.config, "is_encoder_decoder", False):  # whose head reads other tokens
+        return embedding
+    paths = [part.path for part in loaded.adapter.parts if part.kind == "lm_head"]
+    return max([embedding, *(getattr(model.get_submodule(path), "out_features", 0) for path in paths)])
 
 
 def prompt_of(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunSettings) -> Workload:
@@ -137,10 +150,10 @@ def prompt_of(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunS
     """
     for length in settings.benchmark.sequence_lengths:
         check_length(loaded, length)
-    if why := why_no_room(settings, loaded, loaded.precision, loaded.device):
-        raise DeviceError(why)
     if evaluation is None and are_given(settings.data):  # of random weights, or where nothing is judged
         evaluation = load_evaluation(loaded, data=settings.data, max_examples=settings.max_examples)
+    if why := why_no_room(settings, loaded, loaded.precision, loaded.device):
+        raise DeviceError(why)
     return profile_inputs(
         loaded,
         batch_size=settings.batch_size,

@@ -16,8 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
-
 from energyscope.errors import DeviceError, EnergyscopeError, UsageError
 from energyscope.failures import explained, no_memory_left
 from energyscope.loading import LoadedModel
@@ -240,7 +238,9 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
         evaluation, why_none = evaluation_of(loaded, settings)
         workload = workload or prompt_of(loaded, evaluation, settings)
         check_plan(settings, loaded, evaluation, why_none)
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not no_memory_left(error):
+            raise
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
     store = _create_store(settings) if lacking is None else RunStore.open(settings.root / str(settings.name))
     settings = replace(settings, name=store.path.name)

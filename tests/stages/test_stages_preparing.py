@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from energyscope.errors import DeviceError
@@ -27,15 +29,27 @@ def test_alternatives_read_the_data(stages, weights, code):
     assert (why_none and why_none.code) == code
 
 
-@pytest.mark.parametrize(("free", "refused"), [(100_000_000, True), (200_000_000, False)])
+@pytest.mark.parametrize(("free", "refused"), [(50_000_000, True), (60_000_000, False)])
 def test_a_batch_without_room_is_refused_before_it_is_made(monkeypatch, free, refused):
-    """GIVEN a batch of which one layer's values (126 MB) have no room THEN it is refused; with room it is not."""
+    """GIVEN a batch whose logits (58 MB) have no room THEN it is refused; with room it is not."""
     monkeypatch.setattr(preparing, "usable_bytes", lambda device: free)
     loaded = load_model("tiny-gpt2", device="cpu")
     settings = RunSettings.of("tiny-gpt2", batch_size=512, sequence_length=128)
-    assert 4 * loaded.model.config.n_embd == 384  # an MLP: 480 values of 4 bytes a token
+    assert loaded.model.config.vocab_size * 4 * 512 * 128 == 57_671_680
     if refused:
         with pytest.raises(DeviceError, match=r"pass of 512 x 128 tokens .* use a smaller --batch-size"):
             prompt_of(loaded, None, settings)
     else:
         assert prompt_of(loaded, None, settings).batch_size == 512
+
+
+@pytest.mark.parametrize(
+    "changes", [{"stages": ("benchmark",)}, {"phase": "decode"}, {"data": "inputs.safetensors"}]
+)
+def test_what_makes_no_such_pass_is_not_refused_for_it(monkeypatch, changes):
+    """GIVEN no memory at all THEN only the pass that is profiled is refused, at the length that is asked for."""
+    monkeypatch.setattr(preparing, "usable_bytes", lambda device: 0)
+    loaded = load_model("tiny-gpt2", device="cpu")
+    settings = RunSettings.of("tiny-gpt2")
+    assert preparing.why_no_room(settings, loaded, "fp32", loaded.device)
+    assert preparing.why_no_room(replace(settings, **changes), loaded, "fp32", loaded.device) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -17,13 +17,13 @@ _FEW = 3  # runs: of two, the interval is 12.7 standard errors wide to either si
 
 def pooled_table(pooled: Pooled) -> Table:
     """Return the whole pass and the components of every phase, the largest first."""
-    work = all(of.basis == DYNAMIC for of in pooled.passes)
+    bases = {of.basis for of in pooled.passes}
     columns = (
         Column("phase", "Phase"),
         Column("component", "Component"),
         Column("components", "Components", "count", rank=4),
-        Column("basis", "Basis", rank=5),
-        Column("energy", "Work" if work else "Energy", "mJ"),
+        Column("basis", "Basis", rank=5 if len(bases) == 1 else 1),
+        Column("energy", "Work" if bases == {DYNAMIC} else "Energy", "mJ"),
         Column("between", "Between runs (SD)", "share"),
         Column("lowest", "Lowest", "mJ", rank=2),
         Column("lowest_run", "in run", rank=6),
@@ -42,7 +42,6 @@ def pooled_table(pooled: Pooled) -> Table:
 def sentences(pooled: Pooled) -> Iterator[str]:
     """Yield what the whole pass takes in every phase, then what differs between the runs."""
     runs = fmt.count(len(pooled.runs), "run")
-    boards = "" if pooled.boards is None else f" on {fmt.count(pooled.boards, 'board')}"
     for of in pooled.passes:
         where = f"{of.scene}: " if len(pooled.passes) > 1 else ""
         whole = of.whole
@@ -53,6 +52,8 @@ def sentences(pooled: Pooled) -> Iterator[str]:
         kind = " of work" if of.basis == DYNAMIC else " (MODELLED)" if pooled.modelled else ""
         differ = _spread(whole)
         used = runs if len(whole.measured) == len(pooled.runs) else f"{len(whole.measured)} of {runs}"
+        on = _boards(pooled, whole.measured)
+        boards = f" on {fmt.count(len(on), 'board')}" if on else ""
         yield f"{where}The whole pass takes {takes}{kind} over {used}{boards}{differ}."
     if len(pooled.runs) < _FEW:
         yield "Two runs say little about how runs differ: the interval has one degree of freedom. Measure a third."
@@ -68,6 +69,11 @@ def record(pooled: Pooled) -> dict[str, Any]:
     return {**document, "summary": list(sentences(pooled))}
 
 
+def _boards(pooled: Pooled, runs: Iterable[str]) -> set[str]:
+    """Return the ids of the boards that runs were measured on."""
+    return {board for run in runs if (ids := pooled.boards[run]) for board in ids.split(", ")}
+
+
 def _spread(whole: PooledPart) -> str:
     """Return how runs differ beyond what their own errors explain; no words where there is no share."""
     if whole.between == 0:
@@ -77,9 +83,13 @@ def _spread(whole: PooledPart) -> str:
 
 
 def _differing(pooled: Pooled) -> Iterator[str]:
-    if pooled.boards == 1:
-        yield "All on one board: how far its sensor's calibration is off is not in the interval."
-    elif pooled.boards and pooled.boards < len(pooled.runs):
+    used = dict.fromkeys(run for of in pooled.passes for run in (of.whole.measured or pooled.runs))
+    of_runs = {pooled.boards[run] for run in used} - {None}
+    boards = _boards(pooled, used)
+    if len(of_runs) == 1:
+        on = "one board" if len(boards) == 1 else "the same boards"
+        yield f"All on {on}: how far a sensor's calibration is off is not in the interval."
+    elif of_runs and sum(len(_boards(pooled, [run])) for run in used) > len(boards):
         yield "Runs of one board share its calibration, but count as independent: for other boards, less is known."
     if any(of.old_eager for of in pooled.passes):
         yield "Eager runs without graded work: this is all energy, idle power x the host's time with it."
