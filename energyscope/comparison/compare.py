@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from energyscope.comparison.basis import (
@@ -107,26 +108,39 @@ class Comparison:
             yield from ((of.other, at, item) for item in rows if item.name in LEADS[of.basis])
 
 
-def compare(runs: Sequence[Run]) -> Comparison:
-    """Compare runs with the first of them.
+def compare(runs: Sequence[Run | str | Path]) -> Comparison:
+    """Compare runs, or those at paths or of names, with the first of them.
 
     Raises:
         UsageError: fewer than two runs were given.
+        RunError: one cannot be read.
 
     """
     if len(runs) < 2:
         raise UsageError("compare needs at least two runs: energyscope compare RUN RUN")
-    baseline, *others = runs = with_unique_names(runs)
+    baseline, *others = loaded = with_unique_names(read_runs(runs))
     generations = (compare_generations(baseline, other) for other in others)
     benchmarks = (compare_benchmarks(baseline, other) for other in others)
     return Comparison(
         baseline=baseline.name,
-        unfinished=tuple(unfinished(runs)),
-        warnings=tuple(warnings(runs)),
+        unfinished=tuple(unfinished(loaded)),
+        warnings=tuple(warnings(loaded)),
         generations=tuple(generation for generation in generations if generation is not None),
         pairs=tuple(pair for other in others for pair in _pairs(baseline, other)),
         benchmarks=tuple(benchmark for benchmark in benchmarks if benchmark is not None),
     )
+
+
+def read_runs(runs: Sequence[Run | str | Path]) -> list[Run]:
+    """Return runs, those read that are given by their paths or names.
+
+    Raises:
+        RunError: one cannot be read.
+
+    """
+    from energyscope.runs.store import load_run
+
+    return [load_run(run) if isinstance(run, str | Path) else run for run in runs]
 
 
 def with_unique_names(runs: Sequence[AnyRun]) -> list[AnyRun]:

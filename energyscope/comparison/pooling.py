@@ -23,11 +23,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from energyscope import format as fmt
 from energyscope.comparison.basis import DYNAMIC, MEASURES, TOTAL, Basis, Measure, basis_of
-from energyscope.comparison.compare import with_unique_names
+from energyscope.comparison.compare import read_runs, with_unique_names
 from energyscope.comparison.conditions import BOARD, NAMES, Condition, boards_of, conditions, value_of
 from energyscope.errors import UsageError
 from energyscope.grouping import group_by
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
 WHOLE = "whole pass"
-_TWICE = "a run is given twice, or beside a copy: it adds nothing to itself; name each once"
 _HALVINGS = 100
 _MAY_DIFFER = frozenset({BOARD, "driver", "clocks"})  # a board's clock under load is its own
 _ALSO = {"model.parameters": "parameters", "workload.tokens": "tokens"}  # for `compare` these are no matter
@@ -111,18 +111,20 @@ class Pooled:
     passes: tuple[PooledPass, ...]
 
 
-def pool(runs: Sequence[Run]) -> Pooled:
-    """Make one estimate of several runs of one model under the same settings.
+def pool(runs: Sequence[Run | str | Path]) -> Pooled:
+    """Make one estimate of several runs of one model under the same settings, given also by paths or names.
 
     Raises:
         UsageError: fewer than two runs, one of them twice, or other settings than those of the first.
+        RunError: one cannot be read.
 
     """
     if len(runs) < 2:
         raise UsageError("pool needs at least two runs: energyscope pool RUN RUN")
-    if len({run.path.resolve() for run in runs}) < len(runs):
-        raise UsageError(_TWICE)
-    runs = with_unique_names(runs)
+    return _pool(with_unique_names(read_runs(runs)))
+
+
+def _pool(runs: Sequence[Run]) -> Pooled:
     first = runs[0]
     shared = [dict(same_phases(first, other) or [(None, None)]) for other in runs]  # its own names first
     scenes = [name for name in shared[0] if all(name in names for names in shared)]
@@ -136,7 +138,7 @@ def pool(runs: Sequence[Run]) -> Pooled:
         for other in of_scene[1:]:
             _refuse_unlike(of_scene[0], other)
     if len(set(map(_measured, runs))) < len(runs):
-        raise UsageError(_TWICE)
+        raise UsageError("a run is given twice, or beside a copy: it adds nothing to itself; name each once")
     values = {field: tuple(value_of(run.document, field) for run in runs) for field in (*_SAID, "created")}
     return Pooled(
         runs=tuple(run.name for run in runs),

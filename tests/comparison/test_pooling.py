@@ -166,6 +166,14 @@ def test_a_copy_of_a_run_is_not_another_run(tmp_path: Path) -> None:
         energyscope.pool([first, energyscope.load_run(copy)])
 
 
+def test_runs_may_be_named(tmp_path: Path) -> None:
+    """GIVEN paths THEN they are read, by `pool` as by `compare`."""
+    runs = [build_run(tmp_path / name, Shape(scale=scale)) for name, scale in (("a", 1.0), ("b", 1.02))]
+    paths = [run.path for run in runs]
+    assert energyscope.pool(paths) == energyscope.pool(runs)
+    assert energyscope.compare([str(path) for path in paths]).pairs[0].other == "b"
+
+
 def test_only_boards_of_runs_that_count_are_told(tmp_path: Path) -> None:
     """GIVEN a third run, on another board, without a valid total THEN the line is of one board, and says so."""
     runs = [
