@@ -46,6 +46,9 @@ def benchmark(model: str, *, progress: Progress = silent, **options: Any) -> Run
 def plan(model: str, *, progress: Progress = silent, **options: Any) -> Run:
     """Choose a precision for each part inside a budget, verify it, and return the run: its ``plan`` is the choice.
 
+    Each of the plan's ``workloads`` has its ``verdict`` on the second half of the data; a budget that does not
+    hold there is no error here.
+
     Args:
         model: as of `benchmark`; or a run, by its path or name, that gives model and settings.
         progress: is called at each step.

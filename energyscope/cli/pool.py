@@ -30,6 +30,7 @@ def command(
     from rich.console import Console
 
     from energyscope.comparison.pooling import pool
+    from energyscope.errors import UsageError
     from energyscope.reporting.comparison.pooled import pooled_table, record, sentences
     from energyscope.reporting.terminal_text import printable
     from energyscope.runs.files import write_text
@@ -38,8 +39,11 @@ def command(
     pooled = pool([load_run(reference, root) for reference in runs])
     table = pooled_table(pooled)
     if csv is not None:
-        csv.parent.mkdir(parents=True, exist_ok=True)
-        write_text(csv, table.delimited(","))
+        try:
+            csv.parent.mkdir(parents=True, exist_ok=True)
+            write_text(csv, table.delimited(","))
+        except OSError as error:
+            raise UsageError(f"--csv {csv} cannot be written ({error.strerror}): give another file") from error
     if as_json:
         typer.echo(json.dumps(record(pooled), indent=1, default=str))
     elif Console().is_terminal:

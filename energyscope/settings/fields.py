@@ -145,9 +145,8 @@ def read_options(
     """Return values by the names of fields, of what Python code gives.
 
     A name is that of a field, or of its option with underscores (``window`` for ``--window``), then in the
-    option's unit. Lists may be text with commas, as on the command line, or one value, or None for the default;
-    numbers and paths may be text.
-    ``others`` are known as they are.
+    option's unit. Numbers and paths may be text. Lists may be text with commas, as on the command line, one value,
+    or None for the default. ``others`` are known as they are.
 
     Raises:
         UsageError: there is no such option, or what should be a number is none.

@@ -131,13 +131,15 @@ def why_no_room(settings: RunSettings, loaded: LoadedModel, precision: str, devi
 
 
 def _outputs_of_a_token(loaded: LoadedModel) -> int:
-    """Return how many values the model makes of each token at least: an embedding, or the words of its head."""
-    model: Any = loaded.model
-    embedding = int(model.get_input_embeddings().weight.shape[-1])
-    if getattr(model.config, "is_encoder_decoder", False):  # whose head reads other tokens
-        return embedding
-    paths = [part.path for part in loaded.adapter.parts if part.kind == "lm_head"]
-    return max([embedding, *(getattr(model.get_submodule(path), "out_features", 0) for path in paths)])
+    """Return how many values the model makes of each token at least; 0 where neither width nor head is known."""
+    config = getattr(loaded.model, "config", None)
+    hidden = getattr(config, "hidden_size", 0)
+    width = hidden if isinstance(hidden, int) else 0  # a list in models of several stages
+    if getattr(config, "is_encoder_decoder", False):  # whose head reads other tokens
+        return width
+    modules = dict(loaded.model.named_modules())
+    heads = [modules.get(part.path) for part in loaded.adapter.parts if part.kind == "lm_head"]
+    return max([width, *(getattr(head, "out_features", 0) for head in heads)])
 
 
 def prompt_of(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunSettings) -> Workload:

@@ -59,7 +59,7 @@ from energyscope.stages.ranks import (
 from energyscope.stages.registry import STAGES, recover
 from energyscope.stages.resume_run import resumable, take_up
 from energyscope.stages.sampling_budget import TimeEstimate
-from energyscope.workloads import Workload
+from energyscope.workloads import Evaluation, Workload
 
 LOG = logging.getLogger("energyscope")
 METERED = ("load", *(stage.name for stage in STAGES if stage.metered))
@@ -234,14 +234,7 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
 
     """
     check_possible(settings, loaded)
-    try:
-        evaluation, why_none = evaluation_of(loaded, settings)
-        workload = workload or prompt_of(loaded, evaluation, settings)
-        check_plan(settings, loaded, evaluation, why_none)
-    except RuntimeError as error:
-        if not no_memory_left(error):
-            raise
-        raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
+    evaluation, why_none, workload = _inputs_of(settings, loaded, workload)
     store = _create_store(settings) if lacking is None else RunStore.open(settings.root / str(settings.name))
     settings = replace(settings, name=store.path.name)
     context = Context(
@@ -265,6 +258,21 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
     except KeyboardInterrupt as error:
         error.add_note(_saved(store))
         raise
+
+
+def _inputs_of(
+    settings: RunSettings, loaded: LoadedModel, workload: Workload | None
+) -> tuple[Evaluation | None, Reason | None, Workload]:
+    """Return the evaluation data, or why there are none, and the inputs; `run_loaded` says its errors."""
+    try:
+        evaluation, why_none = evaluation_of(loaded, settings)
+        workload = workload or prompt_of(loaded, evaluation, settings)
+        check_plan(settings, loaded, evaluation, why_none)
+    except RuntimeError as error:  # the host's allocator raises a plain one
+        if not no_memory_left(error):
+            raise
+        raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
+    return evaluation, why_none, workload
 
 
 def _warn(context: Context, others: Sequence[Reason]) -> None:

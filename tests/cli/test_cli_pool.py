@@ -66,7 +66,13 @@ def test_json_has_every_value(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says"), [(("a", "fp16"), "precision"), (("a",), "at least two"), (("a", "a"), "twice")]
+    ("words", "says"),
+    [
+        (("a", "fp16"), "precision"),
+        (("a",), "at least two"),
+        (("a", "a"), "twice"),
+        (("a", "b", "--csv", "/proc/none/table.csv"), "cannot be written"),
+    ],
 )
 def test_what_cannot_be_pooled_is_one_line(root: Path, words: tuple[str, ...], says: str) -> None:
     """GIVEN runs that cannot be pooled THEN one line says why, with the exit code of a bad request."""
