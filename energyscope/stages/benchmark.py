@@ -33,7 +33,7 @@ from energyscope.settings.benchmark import AUTO, USUAL, BenchmarkSettings
 from energyscope.stages.candidates import STAGE, Candidates
 from energyscope.stages.context import Context, Entries, metered
 from energyscope.stages.session import Journal
-from energyscope.stages.trials import Trials
+from energyscope.stages.trials import Trials, whole_blocks
 from energyscope.unknown import mean
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def run(context: Context) -> Reason | None:
             settings.loading(settings.precision, context.loaded.devices),
             journal=context.store.journal,
             progress=context.progress,
+            earlier=[entry for entry in read_journal(context.store.path) if entry.get("stage") == STAGE],
         )
     entries = read_journal(context.store.path)
     if not write(context.store, entries):
@@ -99,12 +100,14 @@ def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with wh
     *,
     journal: Journal,
     progress: Progress = silent,
+    earlier: Entries = (),
 ) -> None:
-    """Measure a model at every precision on started meters; what is finished goes to ``journal`` at once.
+    """Measure a model at every precision on started meters; each finished trial goes to ``journal`` at once.
 
     ``loaded`` is the run's model: it serves as its own precision, and its tokenizer read the data. Without
     ``evaluation`` no predictions are judged. ``settings`` names the batch sizes and lengths.
-    `recover` makes the tables of the entries.
+    `recover` makes the tables of the entries. ``earlier`` entries are those of a benchmark that was cut off: its
+    whole blocks stay where the same cells can be measured now; models are tried and judged again.
 
     Raises:
         UsageError: a precision is unknown.
@@ -118,19 +121,26 @@ def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with wh
     def keep(entry: Mapping[str, Any]) -> None:
         journal({"stage": STAGE, **entry})
 
-    keep({"header": {"settings": {**asdict(settings), "seed": loading.seed}}})
-    for entry in skipped:
-        keep({"skipped": entry})
+    found: list[Mapping[str, Any]] = [{"header": {"settings": {**asdict(settings), "seed": loading.seed}}}]
+    found += [{"skipped": entry} for entry in skipped]
     model_cache = _model_cache(loaded, names, evaluation, reference, loading)
-    context = BenchmarkContext(settings, loaded, evaluation, meter, model_cache, keep, progress, loading.seed)
+    context = BenchmarkContext(
+        settings, loaded, evaluation, meter, model_cache, found.append, progress, loading.seed
+    )
     if not model_cache.together:
-        keep({"note": reason("models-loaded-in-turn")})
+        found.append({"note": reason("models-loaded-in-turn")})
     candidates = Candidates(context)
     measurable = candidates.cells(by_preference(names))
     if not measurable:
         failures = "; ".join(f"{name}: {why.words}" for name, why in candidates.failures.items())
         raise ModelError(f"no precision could be benchmarked ({failures})")
-    Trials(context, sorted(measurable, key=lambda cell: names.index(cell.precision))).run()
+    finished = whole_blocks(earlier, measurable)
+    if earlier:
+        keep({schema.BEGUN_AGAIN: True, schema.KEPT_BEFORE: finished + 1})
+    for entry in found:
+        keep(entry)
+    ordered = sorted(measurable, key=lambda cell: names.index(cell.precision))
+    Trials(replace(context, keep=keep), ordered, finished).run()
     model_cache.clear()
 
 
@@ -194,6 +204,8 @@ def _calibration(evaluation: Evaluation | None) -> tuple[Mapping[str, Any], ...]
 def recover(entries: Entries) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Make the rows of benchmark_results.csv and benchmark.json of journalled entries, however many there are."""
     own = [entry for entry in entries if entry.get("stage") == STAGE]
+    begin = max((place for place, entry in enumerate(own) if "header" in entry), default=0)
+    own = [entry for place, entry in enumerate(own) if place >= begin or "pass" in entry]  # see `whole_blocks`
 
     def values(key: str) -> list[Any]:
         return [entry[key] for entry in own if key in entry]

@@ -1,8 +1,8 @@
 """Resume: go on with a run that was interrupted or failed, under the conditions that it began with.
 
-Stages that are done stay, and so do the phases of a profile that were finished. What was cut off half-way is
-measured anew: its windows and new ones would be of two temperatures. Its entries stay in the journal, and count no
-more.
+Stages that are done stay, and so do finished phases and whole passes of a profile, whole blocks of a benchmark,
+and ablations. What was cut off half-way is measured anew: its windows and new ones would be of two temperatures.
+Its entries stay in the journal, and count no more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from energyscope.stages.phases import finished_phases
 from energyscope.stages.registry import STAGES
 from energyscope.stages.session import whole_passes
 
-PROFILE, ABLATE = "profile", "ablate"
+PROFILE = "profile"
+THEMSELVES = ("benchmark", "ablate")  # stages that decide what stays, once the model is there
 MODEL_CHANGES = ("host_peak_bytes",)  # from one loading to the next
 OF_A_HOST = ("platform", "threads", "clock")
 OF_A_BOARD = ("name", "uuid", "measured", "driver", "power_limit_w")
@@ -149,5 +150,5 @@ def _begun_again(entries: Sequence[Mapping[str, Any]], lacking: Sequence[str]) -
                     passes = whole_passes([entry for entry in own if entry.get("scene") == scene])
                     kept = {schema.KEPT_BEFORE: passes} if passes else {}
                     yield {"stage": name, "scene": scene, schema.BEGUN_AGAIN: True, **kept}
-        elif own and name != ABLATE:  # which decides itself
+        elif own and name not in THEMSELVES:
             yield {"stage": name, schema.BEGUN_AGAIN: True}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -27,11 +28,12 @@ SPARE = 1.15  # a loop that should fill the meter's window is a little longer
 
 
 class Trials:
-    """Runs the blocks; every finished trial is kept at once, as a row of the table."""
+    """Runs the blocks after those that are ``finished``; every finished trial is kept at once, as a row."""
 
-    def __init__(self, context: BenchmarkContext, cells: Sequence[BenchmarkCell]) -> None:
+    def __init__(self, context: BenchmarkContext, cells: Sequence[BenchmarkCell], finished: int = 0) -> None:
         self.context = context
         self.cells = list(cells)
+        self.finished = finished
         self.idle_w: float | None = None
         self._shuffle = random.Random(context.seed)
         self._states: list[dict[str, Any]] = []
@@ -41,15 +43,18 @@ class Trials:
         """Measure every cell in every block."""
         settings = self.context.settings
         total = settings.trials * len(self.cells)
-        self._preheat(total)
-        done = 0
+        done = self.finished * len(self.cells)
+        self._preheat(done, total)
         for number in range(1, settings.trials + 1):
-            self._measure_idle()
-            for cell in self._order():
+            order = self._order()
+            if number <= self.finished:
+                continue
+            self._measure_idle(number)
+            for cell in order:
                 self.context.progress(STAGE, f"{cell}, trial {number}", done, total)
                 self._measure_trial(cell, number)
                 done += 1
-        self._measure_idle()
+        self._measure_idle(settings.trials + 1)
 
     def _order(self) -> list[BenchmarkCell]:
         """Return all cells shuffled; where models are loaded one at a time, each precision's together."""
@@ -59,23 +64,23 @@ class Trials:
         first = list(dict.fromkeys(cell.precision for cell in shuffled))
         return sorted(shuffled, key=lambda cell: first.index(cell.precision))
 
-    def _preheat(self, total: int) -> None:
+    def _preheat(self, done: int, total: int) -> None:
         """Bring the board to its working temperature before the first block."""
         if self.context.meter.modelled or not self.cells:
             return
-        self.context.progress(STAGE, "preheating", 0, total)
+        self.context.progress(STAGE, "preheating", done, total)
         model = self.context.model_cache.take(self.cells[0].precision).loaded.model
         calls = self.context.calls(model, self.cells[0])
         timed(calls, self.context.device, iterations=1, batch_size=1, least_s=PREHEAT_S)
 
-    def _measure_idle(self) -> None:
-        """Measure the idle power, and look for other processes on the device while this one does nothing."""
+    def _measure_idle(self, number: int) -> None:
+        """Measure the idle power before a block, and look for other processes while this one does nothing."""
         entry = measure_idle(self.context.meter, lambda: [Replayer(self.context.device).own_bytes()])
         if entry is None:
             return
         if not entry["bystanders"] or self.idle_w is None:  # beside others it is not the board's idle power
             self.idle_w = entry["idle_w"]
-        self.context.keep({**entry, "idle_w": self.idle_w})
+        self.context.keep({"pass": number, **entry, "idle_w": self.idle_w})
 
     def _measure_trial(self, cell: BenchmarkCell, number: int) -> None:
         try:
@@ -84,7 +89,8 @@ class Trials:
         except Exception as error:
             if ends_a_run(error):
                 raise
-            self.context.keep({"note": reason("trial-failed", **cell.labels, trial=number, why=failure(error))})
+            note = reason("trial-failed", **cell.labels, trial=number, why=failure(error))
+            self.context.keep({"pass": number, "note": note})
             return
         steps = self.context.settings.warmup_steps
         if warmed.iterations < steps and cell not in self._short:
@@ -92,7 +98,7 @@ class Trials:
             note = reason("short-warm-up", **cell.labels, passes=warmed.iterations, asked=steps)
             self.context.keep({"note": note})
         row = self._row(variant, cell, number, warmed, timing)
-        self.context.keep({"row": asdict(row), "ran_s": timing.calls.span_s})
+        self.context.keep({"pass": number, "row": asdict(row), "ran_s": timing.calls.span_s})
 
     def _run_loop(self, variant: Variant, cell: BenchmarkCell) -> tuple[WarmUp, Timing]:
         settings, meter = self.context.settings, self.context.meter
@@ -151,3 +157,21 @@ class Trials:
             temperature_c=state["temperature_c"],
             reasons=join(disturbances),
         )
+
+
+def whole_blocks(entries: Sequence[Mapping[str, Any]], cells: Sequence[BenchmarkCell]) -> int:
+    """Return how many blocks of a benchmark that was cut off have a trial of each of these cells, and no others.
+
+    The entries of a block's trials have its number as their ``pass``, and those of what is found before have none.
+    """
+    known = {tuple(cell.labels.values()) for cell in cells}
+
+    def is_whole(number: int) -> bool:
+        trials = [
+            entry for entry in entries if entry.get("pass") == number and ("row" in entry or "note" in entry)
+        ]
+        rows = [entry["row"] for entry in trials if "row" in entry]
+        shapes = {(row["precision"], row["batch_size"], row["sequence_length"]) for row in rows}
+        return len(trials) == len(cells) and shapes <= known
+
+    return sum(1 for _ in itertools.takewhile(is_whole, itertools.count(1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ from energyscope.runs.schema import (
     SWEEP_FILE,
 )
 from energyscope.runs.store import Run, RunStore, lacking_stages, read_document, read_journal
+from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.stages import phases
 from energyscope.stages import run as module
+from energyscope.stages.candidates import Candidates
 from energyscope.stages.registry import STAGES
 from energyscope.stages.resume_run import changes, settings_in
 from energyscope.stages.run import resume, run
@@ -267,21 +270,28 @@ ABLATED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def stopped_ablation(root: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> Path:
-    """A run that was interrupted in its ablations, when so many changes were finished."""
-    journal, finished = RunStore.journal, []
+def stopped_after(
+    number: int, kind: Callable[[Any], Any], root: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> Path:
+    """A run that was interrupted when so many entries of a kind were in its journal."""
+    journal, seen = RunStore.journal, []
 
     def stopping(store: RunStore, entry: Any) -> None:
         journal(store, entry)
-        finished.extend(entry.get("rows", ())[:1])
-        if len(finished) == after:
+        seen.extend([entry] if kind(entry) else [])
+        if len(seen) == number:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(RunStore, "journal", stopping)
     with pytest.raises(KeyboardInterrupt):
-        run("tiny-gpt2", root=root, **ABLATED)
+        run("tiny-gpt2", root=root, **options)
     monkeypatch.undo()
     return root / "stopped"
+
+
+def stopped_ablation(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that was interrupted in its ablations, when three changes were finished."""
+    return stopped_after(3, lambda entry: entry.get("rows"), root, monkeypatch, ABLATED)
 
 
 def changes_of(path: Path) -> list[tuple[str, str]]:
@@ -293,7 +303,7 @@ def test_ablations_go_on_with_the_changes_that_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIVEN a run that was stopped in its ablations THEN each change is kept once, as in a whole run's table."""
-    path = stopped_ablation(tmp_path, monkeypatch, after=3)
+    path = stopped_ablation(tmp_path, monkeypatch)
     before = read_journal(path)
     resume(path)
     after = read_journal(path)
@@ -308,7 +318,7 @@ def test_ablations_begin_again_where_the_model_gives_something_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: str
 ) -> None:
     """GIVEN another original, or a last change that gives another effect, THEN nothing from before counts."""
-    path = stopped_ablation(tmp_path, monkeypatch, after=3)
+    path = stopped_ablation(tmp_path, monkeypatch)
     lines = [json.loads(line) for line in (path / JOURNAL_FILE).read_text().splitlines()]
     if spoilt == "original":
         next(line for line in lines if "original" in line)["original"] = "0"
@@ -331,19 +341,9 @@ PROFILED: dict[str, Any] = {
 
 def stopped_profile(root: Path, monkeypatch: pytest.MonkeyPatch, in_pass: int) -> Path:
     """A run that was interrupted in a pass of its profile, after the model's window and another one."""
-    journal, seen = RunStore.journal, []
-
-    def stopping(store: RunStore, entry: Any) -> None:
-        journal(store, entry)
-        seen.extend([entry] if "window" in entry and entry["pass"] == in_pass else [])
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(RunStore, "journal", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        run("tiny-gpt2", root=root, **PROFILED)
-    monkeypatch.undo()
-    return root / "stopped"
+    return stopped_after(
+        2, lambda entry: "window" in entry and entry["pass"] == in_pass, root, monkeypatch, PROFILED
+    )
 
 
 def test_a_profile_goes_on_after_its_last_whole_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,3 +387,51 @@ def test_passes_before_one_that_was_cut_off_still_count(stopped: Path) -> None:
     ]  # fmt: skip
     (stopped / JOURNAL_FILE).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     assert read_journal(stopped) == [entries[0], entries[1], entries[3], entries[5]]
+
+
+BENCHMARKED: dict[str, Any] = {
+    "device": "cpu", "stages": ("benchmark",), "sequence_length": 8, "max_examples": 4, "name": "stopped",
+    "benchmark": BenchmarkSettings(
+        precisions=("fp32", "bf16"), batch_sizes=(1, 2), trials=3, num_iters=4, warmup_steps=1, trial_seconds=0.05
+    ),
+}  # fmt: skip
+
+
+def stopped_benchmark(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that was interrupted in its benchmark, when six trials were finished."""
+    return stopped_after(6, lambda entry: "row" in entry, root, monkeypatch, BENCHMARKED)
+
+
+def test_a_benchmark_goes_on_after_its_last_whole_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN 6 of 3 x 4 trials THEN the first four stay as they were, and no cell has a trial twice."""
+    path = stopped_benchmark(tmp_path, monkeypatch)
+    before = [entry["row"] for entry in read_journal(path) if "row" in entry]
+    done = resume(path)
+    after = [entry["row"] for entry in read_journal(path) if "row" in entry]
+    assert len(before) == 6
+    assert len(after) == 12
+    assert after[:4] == before[:4]
+    assert after[4:6] != before[4:6]
+    assert done.trials is not None
+    assert not done.trials.duplicated(["precision", "batch_size", "sequence_length", "trial"]).any()
+    assert done.benchmark is not None
+    assert [model["precision"] for model in done.benchmark["models"]] == ["fp32", "bf16"]
+    assert [entry["precision"] for entry in done.benchmark["predictions"]] == ["fp32", "bf16"]
+    assert [cell["trials"] for cell in done.benchmark["cells"]] == [3] * 4
+    whole = run("tiny-gpt2", root=tmp_path / "whole", **BENCHMARKED)
+    assert whole.trials is not None
+    key = ["precision", "batch_size", "sequence_length", "trial"]
+    assert done.trials[key].to_numpy().tolist() == whole.trials[key].to_numpy().tolist(), "the order of trials"
+
+
+def test_a_benchmark_of_other_cells_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a cell that no longer fits when a run is resumed THEN no trial from before counts."""
+    path = stopped_benchmark(tmp_path, monkeypatch)
+    before = [entry["row"] for entry in read_journal(path) if "row" in entry]
+    fitting = Candidates._cells_of
+    monkeypatch.setattr(Candidates, "_cells_of", lambda self, precision: fitting(self, precision)[:1])
+    done = resume(path)
+    after = [entry["row"] for entry in read_journal(path) if "row" in entry]
+    assert done.trials is not None
+    assert done.trials["batch_size"].tolist() == [1] * 6
+    assert not [row for row in after if row in before]
