@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -83,9 +83,9 @@ class PairComparison(RunComparison):
 class Comparison:
     """A baseline run against every other run.
 
-    ``unfinished`` are stages of runs that are not done, ``warnings`` those of all runs. There is one of
-    ``generations`` for every other run that traced one as the baseline did, and one of ``benchmarks`` for every
-    other run that has one as well.
+    ``runs`` have unique names, the baseline first. ``unfinished`` are stages of runs that are not done,
+    ``warnings`` those of all runs. There is one of ``generations`` for every other run that traced one as the
+    baseline did, and one of ``benchmarks`` for every other run that has one as well.
     """
 
     baseline: str
@@ -94,6 +94,13 @@ class Comparison:
     generations: tuple[GenerationComparison, ...]
     pairs: tuple[PairComparison, ...]
     benchmarks: tuple[BenchmarkComparison, ...] = ()
+    runs: tuple[Run, ...] = field(default=(), repr=False, compare=False)
+
+    def _repr_html_(self) -> str:
+        """Show the answer where a notebook shows the comparison."""
+        from energyscope.reporting.comparison.notebook import comparison_screen
+
+        return comparison_screen(self)
 
     def energies(self) -> Iterator[Energy]:
         """Yield the energies by which whole models are compared."""
@@ -128,6 +135,7 @@ def compare(runs: Sequence[Run | str | Path]) -> Comparison:
         generations=tuple(generation for generation in generations if generation is not None),
         pairs=tuple(pair for other in others for pair in _pairs(baseline, other)),
         benchmarks=tuple(benchmark for benchmark in benchmarks if benchmark is not None),
+        runs=tuple(loaded),
     )
 
 

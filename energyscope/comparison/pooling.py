@@ -110,6 +110,12 @@ class Pooled:
     differing: Mapping[str, tuple[Any, ...]]
     passes: tuple[PooledPass, ...]
 
+    def _repr_html_(self) -> str:
+        """Show sentences and table where a notebook shows the estimate."""
+        from energyscope.reporting.comparison.notebook import pooled_screen
+
+        return pooled_screen(self)
+
 
 def pool(runs: Sequence[Run | str | Path]) -> Pooled:
     """Make one estimate of several runs of one model under the same settings, given also by paths or names.

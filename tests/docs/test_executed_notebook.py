@@ -19,7 +19,7 @@ def notebook():
 @pytest.mark.slow
 @pytest.mark.ci
 def test_every_cell_runs_and_results_show_themselves(notebook, tmp_path, monkeypatch):
-    """GIVEN an empty folder and no network THEN no cell fails; a run, a sweep and laws appear as HTML."""
+    """GIVEN an empty folder and no network THEN no cell fails; a run, a sweep, laws and a comparison appear as HTML."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     place = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources=place).execute()
@@ -33,6 +33,7 @@ def test_every_cell_runs_and_results_show_themselves(notebook, tmp_path, monkeyp
     assert "MODELLED" in shown[1]
     assert any(html.startswith("<p><b>") for html in shown)  # the laws' sentence, which noise may change
     assert any("fp32-b1-s64" in html for html in shown)
+    assert any("fp32-b1-s64 against fp32-b1-s16" in html for html in shown)
     assert list((tmp_path / "figures").glob("*.svg"))  # how many, noise decides
 
 

@@ -1,7 +1,8 @@
-"""A notebook shows a run as the first screen of its page, and nothing in it is executed."""
+"""A notebook shows runs, comparisons and pooled runs by their answers, and nothing in them is executed."""
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,11 @@ from benchmark_builder import Bench
 from run_builder import Shape, build_run
 
 from energyscope import format as fmt
+from energyscope.comparison.compare import compare
+from energyscope.comparison.pooling import pool
+from energyscope.reporting.comparison.answer import ComparisonAnswer
+from energyscope.reporting.comparison.pooled import sentences
+from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.report import Report
 
@@ -41,3 +47,32 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     shown = build_run(tmp_path / "run", model={"name": HOSTILE})._repr_html_()
     assert HOSTILE not in shown
     assert "&lt;script&gt;" in shown
+
+
+def test_a_comparison_and_pooled_runs_show_their_answers(tmp_path: Path) -> None:
+    """GIVEN two runs THEN a notebook shows what changed, parts and trust, or the pooled pass and its parts."""
+    runs = [build_run(tmp_path / name, Shape(scale=scale)) for name, scale in (("a", 1.0), ("b", 0.5))]
+    comparison = compare(runs)
+    shown = html.unescape(comparison._repr_html_())
+    answer = ComparisonAnswer(ComparedRuns(comparison).others[0])
+    assert "b against a" in shown
+    for text in (answer.sentence, answer.cause, answer.trust):
+        assert fmt.unbroken(text) in shown
+    assert shown.count("<table") == 2
+    assert [run.name for run in comparison.runs] == ["a", "b"]
+    assert "Run(" not in repr(comparison), "whose tables fill a terminal"
+
+    pooled = pool(runs)
+    shown = html.unescape(pooled._repr_html_())
+    assert all(fmt.unbroken(sentence) in shown for sentence in sentences(pooled))
+    assert shown.count("<table") == 1
+
+
+def test_names_of_compared_runs_are_escaped(tmp_path: Path) -> None:
+    """GIVEN a model that is named like a script THEN its name is text."""
+    runs = [
+        build_run(tmp_path / name, Shape(scale=scale), model={"name": HOSTILE})
+        for name, scale in (("a", 1.0), ("b", 0.5))
+    ]
+    for shown in (compare(runs)._repr_html_(), pool(runs)._repr_html_()):
+        assert HOSTILE not in shown

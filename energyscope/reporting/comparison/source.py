@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from energyscope.comparison.basis import DYNAMIC, ENERGY, SHARE_OF_WORK, TOTAL, WORK, Basis, Measure
-from energyscope.comparison.compare import Comparison, PairComparison, compare, with_unique_names
+from energyscope.comparison.compare import Comparison, PairComparison, compare
 from energyscope.comparison.conditions import BOARD, EXECUTION, MODEL, PRECISION, RunComparison, value_of
 from energyscope.comparison.difference import ENERGIES, LEADS, Difference, compared
 from energyscope.comparison.parts import mostly_invalid
@@ -174,14 +174,17 @@ class Against(Sides):
 class ComparedRuns:
     """All runs of a comparison, the baseline first."""
 
-    runs: tuple[Run, ...]
     comparison: Comparison
 
     @classmethod
     def of(cls, runs: Iterable[Run]) -> ComparedRuns:
         """Compare runs."""
-        apart = with_unique_names(tuple(runs))
-        return cls(tuple(apart), compare(apart))
+        return cls(compare(tuple(runs)))
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs, each with a name of its own."""
+        return self.comparison.runs
 
     @cached_property
     def reports(self) -> list[Report]:

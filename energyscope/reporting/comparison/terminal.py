@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from energyscope.reporting.comparison import differences
@@ -42,7 +42,7 @@ class Answered(Protocol):
 def answer_of(source: ComparedRuns, width: int, page: str | None = None) -> RenderableType:
     """Return the answer: sentence, whole model, largest changes, trust, and where the page is, if there is one."""
     first = ComparisonAnswer(source.others[0])
-    return answer_text(source, chips(source), first, _tables(source, first), width, page)
+    return answer_text(source, chips(source), first, tables_of(source, first), width, page)
 
 
 def answer_text(
@@ -60,8 +60,10 @@ def answer_text(
 
 def record(source: ComparedRuns) -> dict[str, Any]:
     """Return what JSON holds of a comparison: every difference, and the answers."""
+    differences = asdict(replace(source.comparison, runs=()))
+    del differences["runs"]
     return {
-        **asdict(source.comparison),
+        **differences,
         "answers": [ComparisonAnswer(against).record() for against in source.others],
     }
 
@@ -89,7 +91,7 @@ def _lines(
         yield Text(f"report: {page}", style="bold", overflow="fold")
 
 
-def _tables(source: ComparedRuns, first: ComparisonAnswer) -> list[Table]:
+def tables_of(source: ComparedRuns, first: ComparisonAnswer) -> list[Table]:
     """Return what whole models and their parts take."""
     whole = first.whole()
     if source.switch:
