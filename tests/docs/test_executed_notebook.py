@@ -19,7 +19,7 @@ def notebook():
 @pytest.mark.slow
 @pytest.mark.ci
 def test_every_cell_runs_and_results_show_themselves(notebook, tmp_path, monkeypatch):
-    """GIVEN an empty folder and no network THEN no cell fails; a run, a sweep, laws and a comparison appear as HTML."""
+    """GIVEN an empty folder and no network THEN no cell fails, and all kinds of results appear as HTML."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     place = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources=place).execute()
