@@ -20,7 +20,7 @@ from energyscope.reasons import Reason, reason
 FOLDER = Path("/tmp")  # noqa: S108  which all users of a machine share, whatever their TMPDIR
 MOST_LETTERS = 300  # of a run's name, in a file that anybody may have written
 ASKING_S = 0.05  # in which `is_claimed` has released its lock again
-RUNS, CELLS = "", "cells-"  # whose locks
+RUNS, CELLS, LIMITS = "", "cells-", "limits-"  # whose locks
 
 
 @contextmanager

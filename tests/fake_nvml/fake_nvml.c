@@ -312,11 +312,44 @@ int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *answer
 
 ANSWER(nvmlDeviceGetPowerUsage, unsigned, mean_power_mw(gpu, "average_s", 1.0))
 ANSWER(nvmlDeviceGetEnforcedPowerLimit, unsigned, 1e3 * value_now(gpu, "limit_w", 700))
+ANSWER(nvmlDeviceGetPowerManagementLimit, unsigned, 1e3 * value_now(gpu, "limit_w", 700))
 ANSWER(nvmlDeviceGetPowerManagementDefaultLimit, unsigned, 1e3 * value_now(gpu, "default_limit_w", 700))
 int nvmlDeviceGetPowerManagementLimitConstraints(void *handle, unsigned *least, unsigned *most) {
     ON_GPU(gpu, handle);
     *least = (unsigned)(1e3 * value_now(gpu, "min_limit_w", 200));
     *most = (unsigned)(1e3 * value_now(gpu, "default_limit_w", 700));
+    return OK;
+}
+
+/* What is set is one more line of the script, which every process sees; lines are of the script's last device. */
+static int set(int gpu, const char *key, double value) {
+    FILE *file = gpu == device_count - 1 ? fopen(getenv("FAKE_NVML"), "a") : NULL;
+    if (!file) return UNKNOWN;
+    fprintf(file, "at %.6f %s %g\n", now_s(), key, value);
+    return fclose(file) ? UNKNOWN : OK;
+}
+
+int nvmlDeviceSetPowerManagementLimit(void *handle, unsigned milliwatts) {
+    ON_GPU(gpu, handle);
+    double watts = milliwatts / 1e3;
+    if (watts < value_now(gpu, "min_limit_w", 200) || watts > value_now(gpu, "default_limit_w", 700)) return INVALID;
+    return set(gpu, "limit_w", watts);
+}
+
+int nvmlDeviceSetGpuLockedClocks(void *handle, unsigned least, unsigned most) {
+    ON_GPU(gpu, handle);
+    return least == most ? set(gpu, "locked_mhz", most) : INVALID;
+}
+
+int nvmlDeviceResetGpuLockedClocks(void *handle) {
+    ON_GPU(gpu, handle);
+    return set(gpu, "locked_mhz", 0);
+}
+
+int nvmlDeviceGetMaxClockInfo(void *handle, unsigned type, unsigned *answer) {
+    ON_GPU(gpu, handle);
+    if (type > 3) return INVALID;
+    *answer = (unsigned)value_now(gpu, "top_clock_mhz", 1980);
     return OK;
 }
 
@@ -327,7 +360,8 @@ ANSWER(nvmlDeviceGetPersistenceMode, unsigned, value_now(gpu, "persistence", 1))
 int nvmlDeviceGetClockInfo(void *handle, unsigned type, unsigned *answer) {
     ON_GPU(gpu, handle);
     if (type > 3) return INVALID;
-    *answer = (unsigned)value_now(gpu, "clock_mhz", 1980);
+    double locked = value_now(gpu, "locked_mhz", 0);
+    *answer = (unsigned)(locked > 0 ? locked : value_now(gpu, "clock_mhz", 1980));
     return OK;
 }
 
