@@ -131,7 +131,7 @@ def test_what_cannot_be_put_back_says_what_to_run(gpu):
 
 
 def test_two_processes_do_not_change_one_gpu(gpu):
-    """GIVEN a process that changes a GPU's limits THEN another one is refused: it would put back the first's limit."""
+    """GIVEN a process that changes a GPU's limits THEN another is refused: it would put back the first's."""
     name, _ = gpu
     with (
         LimitChanges(name),
