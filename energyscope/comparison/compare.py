@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from energyscope.comparison.basis import (
     DYNAMIC,
@@ -83,9 +83,9 @@ class PairComparison(RunComparison):
 class Comparison:
     """A baseline run against every other run.
 
-    ``runs`` have unique names, the baseline first. ``unfinished`` are stages of runs that are not done,
-    ``warnings`` those of all runs. There is one of ``generations`` for every other run that traced one as the
-    baseline did, and one of ``benchmarks`` for every other run that has one as well.
+    ``unfinished`` are stages of runs that are not done, ``warnings`` those of all runs. There is one of
+    ``generations`` for every other run that traced one as the baseline did, and one of ``benchmarks`` for every
+    other run that has one as well.
     """
 
     baseline: str
@@ -94,13 +94,18 @@ class Comparison:
     generations: tuple[GenerationComparison, ...]
     pairs: tuple[PairComparison, ...]
     benchmarks: tuple[BenchmarkComparison, ...] = ()
-    runs: tuple[Run, ...] = field(default=(), repr=False, compare=False)
+    _runs: ClassVar[tuple[Run, ...]] = ()  # of each comparison, by `compare`: no part of its record
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """Show the answer where a notebook shows the comparison."""
         from energyscope.reporting.comparison.notebook import comparison_screen
 
-        return comparison_screen(self)
+        return comparison_screen(self) if self.runs else None
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs, with unique names, the baseline first."""
+        return self._runs
 
     def energies(self) -> Iterator[Energy]:
         """Yield the energies by which whole models are compared."""
@@ -128,15 +133,16 @@ def compare(runs: Sequence[Run | str | Path]) -> Comparison:
     baseline, *others = loaded = with_unique_names(read_runs(runs))
     generations = (compare_generations(baseline, other) for other in others)
     benchmarks = (compare_benchmarks(baseline, other) for other in others)
-    return Comparison(
+    comparison = Comparison(
         baseline=baseline.name,
         unfinished=tuple(unfinished(loaded)),
         warnings=tuple(warnings(loaded)),
         generations=tuple(generation for generation in generations if generation is not None),
         pairs=tuple(pair for other in others for pair in _pairs(baseline, other)),
         benchmarks=tuple(benchmark for benchmark in benchmarks if benchmark is not None),
-        runs=tuple(loaded),
     )
+    object.__setattr__(comparison, "_runs", tuple(loaded))
+    return comparison
 
 
 def read_runs(runs: Sequence[Run | str | Path]) -> list[Run]:

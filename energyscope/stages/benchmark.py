@@ -136,7 +136,7 @@ def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with wh
         raise ModelError(f"no precision could be benchmarked ({failures})")
     finished = whole_blocks(earlier, measurable)
     if earlier:
-        keep({schema.BEGUN_AGAIN: True, schema.KEPT_BEFORE: finished + 1})
+        keep({schema.BEGUN_AGAIN: True, **({schema.KEPT_BEFORE: finished + 1} if finished else {})})
     for entry in found:
         keep(entry)
     ordered = sorted(measurable, key=lambda cell: names.index(cell.precision))
@@ -227,7 +227,7 @@ def recover(entries: Entries) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         "cells": cells(sorted(rows, key=_place), baseline, bystanders),
         "predictions": list(predictions.values()),
         "idle_w": mean(values("idle_w")),
-        "notes": [*values("note"), *bystanders],
+        "notes": [*dict.fromkeys(values("note")), *bystanders],
         "trials": rows,
     }
     return rows, document

@@ -42,9 +42,8 @@ class Trials:
     def run(self) -> None:
         """Measure every cell in every block."""
         settings = self.context.settings
-        total = settings.trials * len(self.cells)
-        done = self.finished * len(self.cells)
-        self._preheat(done, total)
+        done, total = 0, (settings.trials - self.finished) * len(self.cells)  # at the pace of those measured now
+        self._preheat(total)
         for number in range(1, settings.trials + 1):
             order = self._order()
             if number <= self.finished:
@@ -64,11 +63,11 @@ class Trials:
         first = list(dict.fromkeys(cell.precision for cell in shuffled))
         return sorted(shuffled, key=lambda cell: first.index(cell.precision))
 
-    def _preheat(self, done: int, total: int) -> None:
+    def _preheat(self, total: int) -> None:
         """Bring the board to its working temperature before the first block."""
         if self.context.meter.modelled or not self.cells:
             return
-        self.context.progress(STAGE, "preheating", done, total)
+        self.context.progress(STAGE, "preheating", 0, total)
         model = self.context.model_cache.take(self.cells[0].precision).loaded.model
         calls = self.context.calls(model, self.cells[0])
         timed(calls, self.context.device, iterations=1, batch_size=1, least_s=PREHEAT_S)
@@ -96,7 +95,7 @@ class Trials:
         if warmed.iterations < steps and cell not in self._short:
             self._short.add(cell)
             note = reason("short-warm-up", **cell.labels, passes=warmed.iterations, asked=steps)
-            self.context.keep({"note": note})
+            self.context.keep({"pass": number, "note": note})
         row = self._row(variant, cell, number, warmed, timing)
         self.context.keep({"pass": number, "row": asdict(row), "ran_s": timing.calls.span_s})
 
@@ -167,11 +166,7 @@ def whole_blocks(entries: Sequence[Mapping[str, Any]], cells: Sequence[Benchmark
     known = {tuple(cell.labels.values()) for cell in cells}
 
     def is_whole(number: int) -> bool:
-        trials = [
-            entry for entry in entries if entry.get("pass") == number and ("row" in entry or "note" in entry)
-        ]
-        rows = [entry["row"] for entry in trials if "row" in entry]
-        shapes = {(row["precision"], row["batch_size"], row["sequence_length"]) for row in rows}
-        return len(trials) == len(cells) and shapes <= known
+        rows = [entry["row"] for entry in entries if entry.get("pass") == number and "row" in entry]
+        return {(row["precision"], row["batch_size"], row["sequence_length"]) for row in rows} == known
 
     return sum(1 for _ in itertools.takewhile(is_whole, itertools.count(1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_a_comparison_and_pooled_runs_show_their_answers(tmp_path: Path) -> None
         assert fmt.unbroken(text) in shown
     assert shown.count("<table") == 2
     assert [run.name for run in comparison.runs] == ["a", "b"]
-    assert "Run(" not in repr(comparison), "whose tables fill a terminal"
+    assert "runs" not in asdict(comparison), "whose tables fill a terminal, and are no JSON"
 
     pooled = pool(runs)
     shown = html.unescape(pooled._repr_html_())

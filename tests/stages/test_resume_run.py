@@ -31,6 +31,7 @@ from energyscope.stages.registry import STAGES
 from energyscope.stages.resume_run import changes, settings_in
 from energyscope.stages.run import resume, run
 from energyscope.stages.sampling_budget import PREHEAT_S
+from energyscope.stages.trials import Trials
 
 OPTIONS: dict[str, Any] = {
     "device": "cpu", "stages": ("generate", "profile", "ablate", "correlate"), "granularity": "coarse",
@@ -435,3 +436,33 @@ def test_a_benchmark_of_other_cells_begins_again(tmp_path: Path, monkeypatch: py
     assert done.trials is not None
     assert done.trials["batch_size"].tolist() == [1] * 6
     assert not [row for row in after if row in before]
+
+
+def test_trials_that_failed_are_measured_when_a_run_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a benchmark of which every trial failed THEN a resume measures them: the cause may be gone."""
+
+    def failing(*_: Any) -> Any:
+        raise ModelError("no memory is left")
+
+    monkeypatch.setattr(Trials, "_run_loop", failing)
+    with pytest.raises(ModelError, match="no trial of the benchmark could be measured"):
+        run("tiny-gpt2", root=tmp_path, **BENCHMARKED)
+    monkeypatch.undo()
+    done = resume(tmp_path / "stopped")
+    assert done.trials is not None
+    assert len(done.trials) == 12
+    assert done.benchmark is not None
+    assert not [note for note in done.benchmark["notes"] if "no memory" in note]
+
+
+def test_trials_of_an_older_journal_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN trials whose entries do not say their block THEN none of them counts beside the new ones."""
+    path = stopped_benchmark(tmp_path, monkeypatch)
+    lines = [json.loads(line) for line in (path / JOURNAL_FILE).read_text().splitlines()]
+    for line in lines:
+        line.pop("pass", None)
+    (path / JOURNAL_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    resume(path)
+    assert len([entry for entry in read_journal(path) if "row" in entry]) == 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from energyscope.reporting.comparison import differences
@@ -60,10 +60,8 @@ def answer_text(
 
 def record(source: ComparedRuns) -> dict[str, Any]:
     """Return what JSON holds of a comparison: every difference, and the answers."""
-    differences = asdict(replace(source.comparison, runs=()))
-    del differences["runs"]
     return {
-        **differences,
+        **asdict(source.comparison),
         "answers": [ComparisonAnswer(against).record() for against in source.others],
     }
 
