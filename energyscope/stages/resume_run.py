@@ -28,7 +28,7 @@ from energyscope.stages.registry import STAGES
 from energyscope.stages.session import whole_passes
 
 PROFILE = "profile"
-THEMSELVES = ("benchmark", "ablate")  # stages that decide what stays, once the model is there
+DECIDE_THEMSELVES = ("benchmark", "ablate")  # what stays, once the model is there
 MODEL_CHANGES = ("host_peak_bytes",)  # from one loading to the next
 OF_A_HOST = ("platform", "threads", "clock")
 OF_A_BOARD = ("name", "uuid", "measured", "driver", "power_limit_w")
@@ -150,5 +150,5 @@ def _begun_again(entries: Sequence[Mapping[str, Any]], lacking: Sequence[str]) -
                     passes = whole_passes([entry for entry in own if entry.get("scene") == scene])
                     kept = {schema.KEPT_BEFORE: passes} if passes else {}
                     yield {"stage": name, "scene": scene, schema.BEGUN_AGAIN: True, **kept}
-        elif own and name not in THEMSELVES:
+        elif own and name not in DECIDE_THEMSELVES:
             yield {"stage": name, schema.BEGUN_AGAIN: True}

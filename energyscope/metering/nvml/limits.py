@@ -4,7 +4,7 @@ A process of its own changes them and puts them back. It ends when its standard 
 the sweep, also where SIGKILL ended it:
 
     sweep   {"power_w": 400}  -->  watchdog  -->  NVML
-            {"now": {...}}    <--
+            {}                <--          it holds now
             (closes)          -->  puts back what it found, and ends
 
 A power limit is put back as it was found. NVML does not tell which clocks were locked before: they are unlocked.
@@ -73,7 +73,11 @@ class AdjustableGpu:
         if limit.clock_mhz is not None:
             mhz = round(limit.clock_mhz)
             self._clock_locked = True  # before it is: a signal may come in between
-            self._call("set", "clock", "nvmlDeviceSetGpuLockedClocks", mhz, mhz)
+            try:
+                self._call("set", "clock", "nvmlDeviceSetGpuLockedClocks", mhz, mhz)
+            except MeterError:
+                self._clock_locked = False  # who may not lock it may not unlock it either
+                raise
         if limit.power_w is not None:
             self._set_power(limit.power_w)
 
@@ -84,10 +88,12 @@ class AdjustableGpu:
             MeterError: the driver refuses it.
 
         """
-        if self._clock_locked:
-            self._call("set", "clock", "nvmlDeviceResetGpuLockedClocks")
-            self._clock_locked = False
-        self._set_power(self.found_w)
+        try:
+            if self._clock_locked:
+                self._call("set", "clock", "nvmlDeviceResetGpuLockedClocks")
+                self._clock_locked = False
+        finally:
+            self._set_power(self.found_w)
 
     def _set_power(self, watts: float) -> None:
         milliwatts = round(watts * 1e3)

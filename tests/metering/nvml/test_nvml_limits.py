@@ -118,6 +118,16 @@ def test_what_the_driver_refuses_is_one_line(gpu):
     assert now(name) == (650, 1980)
 
 
+def test_a_user_who_may_change_nothing_is_not_told_to_put_it_back(gpu):
+    """GIVEN no permission to lock or unlock clocks THEN that is the only error, at the end too."""
+    name, machine = gpu
+    for call in ("nvmlDeviceSetGpuLockedClocks", "nvmlDeviceResetGpuLockedClocks"):
+        machine.append(f"at 0 fail {call} 4")
+    with LimitChanges(name) as changes, pytest.raises(MeterError, match="have an administrator permit it"):
+        changes.set(Limit(clock_mhz=1200))
+    assert now(name) == (650, 1980)
+
+
 def test_what_cannot_be_put_back_says_what_to_run(gpu):
     """WHEN the driver permits the change and then nothing more THEN the command is named that puts it back."""
     name, machine = gpu
