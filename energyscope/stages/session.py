@@ -86,7 +86,8 @@ class Session:
         """Measure every target of a plan, the model among them."""
         anchor = next(target for target in plan if target.key == f"node:{ROOT}")
         steps = _Steps(progress, self.stage, total=first_windows(plan, self.sampling_budget))
-        progress(self.stage, "preheating", 0, steps.total)
+        steps.done = min(self._begun, self.sampling_budget.passes) * len(plan)  # of a profile that was stopped
+        progress(self.stage, "preheating", steps.done, steps.total)
         self._warm(anchor, self.sampling_budget.preheat_s)
         if not self.meter.modelled and anchor.key not in self._unavailable:
             settle_capped = self.sampling_budget.settle_capped

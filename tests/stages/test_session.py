@@ -68,7 +68,9 @@ def test_a_session_that_was_stopped_goes_on_after_its_whole_passes(number):
     earlier = [entry for entry in whole.entries if entry["pass"] < number]
     board = SimulatedGpu(SimulatedSensor(period_s=0.05))
     board.sleep(max(entry.get("begin_s", 0.0) for entry in earlier) + 100.0)
-    session = measure(board, rounds, earlier=earlier)
+    steps = []
+    session = measure(board, rounds, earlier=earlier, progress=lambda *step: steps.append(step))
+    assert [done for _, _, done, _ in steps[:2]] == [number * len(rounds)] * 2
     assert session.entries[: len(earlier)] == earlier
     assert {entry["pass"] for entry in session.entries[len(earlier) :] if "window" in entry} >= {PASSES}
     assert min(entry["pass"] for entry in session.entries[len(earlier) :]) >= number
