@@ -20,6 +20,7 @@ PJ_PER_FLOP = {"attention": 1.6, "mlp": 1.25, "lm_head": 1.1}
 LAUNCH_US = {"eager": 480.0, "cuda-graph": 60.0}
 WIDTH = {"bf16": 2, "fp32": 4}
 NOISE = 0.015
+LIMITED = {"": (1.0, 1.0), "500 W": (0.9, 1.02), "300 W": (0.7, 1.4)}  # what a limit makes of energy and time
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Swept:
     batch_sizes: Sequence[int] = (1, 4)
     lengths: Sequence[int] = (32, 128, 512, 1024)
     board: str = "GPU-1"
+    limit: str = ""
     modelled: bool = False
 
 
@@ -112,7 +114,7 @@ def build_laws(path: Path, groups: Sequence[Swept] = ONE, **changes: Any) -> Pat
 
 
 def _run(group: Swept, batch: int, tokens: int) -> str:
-    setting = f"{group.size.name}-{group.precision}-{group.execution}-{group.phase}"
+    setting = f"{group.size.name}-{group.precision}-{group.execution}-{group.phase}{group.limit.replace(' ', '')}"
     return f"{setting}-b{batch}-s{tokens}"
 
 
@@ -163,9 +165,10 @@ def _cell(group: Swept, part: str, batch: int, tokens: int, noise: random.Random
         flops += 4.0 * rows * tokens * size.hidden * calls
     cached = 2 * batch * tokens * size.hidden if part == "attention" else 0
     moved = float(WIDTH[group.precision] * calls * (weights + cached + 4 * rows * size.hidden))
-    time = max(LAUNCH_US[group.execution] * calls / 16, flops / 400e6, moved / 3.5e6)
+    saved, slowed = LIMITED[group.limit]
+    time = slowed * max(LAUNCH_US[group.execution] * calls / 16, flops / 400e6, moved / 3.5e6)
     dynamic = (PJ_PER_FLOP.get(part, 0.0) * flops * WIDTH[group.precision] / 2 + PJ_PER_BYTE * moved) * 1e-9
-    energy = (STATIC_W * time / 1e3 + dynamic) * (1 + noise.gauss(0, NOISE))
+    energy = saved * (STATIC_W * time / 1e3 + dynamic) * (1 + noise.gauss(0, NOISE))
     return Cell(
         subject=part,
         model=size.name,
@@ -183,6 +186,7 @@ def _cell(group: Swept, part: str, batch: int, tokens: int, noise: random.Random
         executed_flops=flops,
         bytes=moved,
         board=group.board,
+        limit=group.limit,
         calls=calls,
         meter="modelled" if group.modelled else "nvml",
     )

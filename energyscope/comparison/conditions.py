@@ -32,6 +32,7 @@ _OBSTACLES = (
     (DEVICE, "device", _EVERY),
     (BOARD, "GPU board", _EVERY),
     ("device.power_limit_w", "power limit", _EVERY),
+    ("settings.locked_clock_mhz", "locked clock (MHz)", _EVERY),
     ("driver", "driver", _EVERY),
     ("settings.sampling", "sampling", _PASSES),
     ("phase", "phase", _PASSES),

@@ -27,9 +27,9 @@ LOCK_FILE = ".held"  # empty: sweep.json is replaced at each cell, and NFS locks
 ASKING_S = 0.2  # in which `is_being_measured` releases its lock again
 SCHEMA_VERSION = 1
 TABLE_COLUMNS = (
-    "cell", "model", "execution", "precision", "batch_size", "tokens", "phase", "state", "reason", "seconds",
-    "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "time_us", "power_w", "quality", "closure", "modelled",
-    "energy_per_token_mj", "board", "host", "run",
+    "cell", "model", "execution", "precision", "batch_size", "tokens", "phase", "held_to", "state", "reason",
+    "seconds", "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "time_us", "power_w", "quality", "closure",
+    "modelled", "energy_per_token_mj", "board", "host", "run",
 )  # fmt: skip
 STATES = ("waiting", "done", "does not fit", "failed", "interrupted")
 
@@ -40,7 +40,8 @@ class SweepCell:
 
     ``seconds`` is how long measuring it took; ``reason`` why it was not measured. ``label`` is what its name says
     where models, executions or GPUs vary; ``gpu`` the UUID of the one that it is for (None: any), ``host`` where
-    it was measured (None: not told).
+    it was measured (None: not told). ``held_to`` is the power limit or the SM clock that its GPU is held to
+    (``400 W``, ``1200 MHz``), empty where it stays as it was found.
     """
 
     precision: str
@@ -55,12 +56,13 @@ class SweepCell:
     gpu: str | None = None
     label: str = ""
     host: str | None = None
+    held_to: str = ""
 
     @property
     def name(self) -> str:
-        """The name of its run directory: ``bf16-b4-s128``, for a decode step ``gpt2-bf16-b4-c1024``."""
+        """The name of its run directory: ``bf16-b4-s128``, for a decode step ``gpt2-bf16-b4-c1024-400W``."""
         shape = f"{self.precision}-b{self.batch_size}-{'c' if self.phase == 'decode' else 's'}{self.tokens}"
-        return f"{self.label}-{shape}" if self.label else shape
+        return "-".join(filter(None, (self.label, shape, self.held_to.replace(" ", ""))))
 
     @property
     def tokens_per_pass(self) -> int:
@@ -278,7 +280,8 @@ def sweep_rows(sweep: Sweep) -> list[dict[str, Any]]:
             "execution": cell.execution,
             "precision": measured.get("precision") or cell.precision,
             "batch_size": cell.batch_size, "tokens": cell.tokens,
-            "phase": cell.phase, "state": cell.state, "reason": cell.reason, "seconds": cell.seconds,
+            "phase": cell.phase, "held_to": cell.held_to,
+            "state": cell.state, "reason": cell.reason, "seconds": cell.seconds,
             **{key: measured.get(key) for key in ("energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "time_us",
                                                "power_w", "quality", "closure", "modelled")},
             "energy_per_token_mj": None if energy is None else energy / cell.tokens_per_pass,

@@ -33,8 +33,8 @@ RESIDUAL = (OVERHEAD, UNEXPLAINED)  # subjects that no component is
 Entry = dict[str, Any]  # of laws.json or of a prediction
 
 FLOOR = 0.02  # relative deviation between cells that their own intervals do not see
-FIELDS = ("subject", "model", "phase", "precision", "execution", "board", "meter", "method")
-GROUPED = ("model", "phase", "precision", "execution", "kv_cache", "board", "meter", "weights", "method")
+FIELDS = ("subject", "model", "phase", "precision", "execution", "board", "limit", "meter", "method")
+GROUPED = ("model", "phase", "precision", "execution", "kv_cache", "board", "limit", "meter", "weights", "method")
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ class Cell:
     where unknown, ``static_mj`` is None on the modelled meter. ``calls`` counts the component's calls in a pass
     (an MLP: the number of layers); only laws over several models need it to be right. ``flops`` are those that
     laws count: nominal ones as measured, executed ones after `on_executed_flops`, which keeps the others as
-    ``nominal_flops`` (``executed_flops`` None: not recorded, or unknown). ``board`` is a UUID or a name,
-    ``method`` the revision that its passes are of (`runs.method.method_of`).
+    ``nominal_flops`` (``executed_flops`` None: not recorded, or unknown). ``board`` is a UUID or a name, ``limit``
+    what it was held to (``400 W``, ``1200 MHz``; empty: nothing below its default), ``method`` the revision that
+    its passes are of (`runs.method.method_of`).
     """
 
     subject: str
@@ -77,6 +78,7 @@ class Cell:
     flops: float
     bytes: float
     board: str
+    limit: str = ""
     calls: int = 1
     meter: str = "nvml"
     method: int = REVISION

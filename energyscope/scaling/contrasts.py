@@ -75,7 +75,7 @@ def _contrast(field: str, subject: str, first: Observations, second: Observation
         "second": second[0].text(field),
         "model": observation.model,
         "phase": observation.phase,
-        **{name: observation.text(name) for name in (*VARIED, "kv_cache", "board") if name != field},
+        **{name: observation.text(name) for name in (*VARIED, "kv_cache", "board", "limit") if name != field},
         "subject": subject,
         "batch_size": observation.batch_size,
         "tokens": observation.tokens,

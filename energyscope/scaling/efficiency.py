@@ -83,6 +83,24 @@ def mean_of(cells: Sequence[Cell]) -> tuple[Interval, float]:
     return energy, sum(cell.time_us for cell in cells) / len(cells)
 
 
+def pass_row(cells: Sequence[Cell]) -> Entry:
+    """Return what a pass takes and gives, as plain data, of one shape's measurements."""
+    tokens = tokens_of(cells[0])
+    energy, time_us = mean_of(cells)
+    seconds = time_us / US_PER_S
+    return {
+        "batch_size": cells[0].batch_size,
+        "tokens": cells[0].tokens,
+        "latency_us": time_us,
+        "energy_mj": serialize(energy),
+        "tokens_per_j": serialize(ratio(Interval(tokens * MJ_PER_J, *(tokens * MJ_PER_J,) * 2), energy)),
+        "tokens_per_s": tokens / seconds,
+        "energy_per_token_mj": serialize(energy.scaled(1 / tokens)),
+        "edp_mj_s": serialize(energy.scaled(seconds)),
+        "power_w": energy.value / MJ_PER_J / seconds,
+    }
+
+
 def knee_of(sizes: Sequence[int], tokens_per_j: Sequence[Interval], noun: str) -> Knee | Reason:
     """Return the knee of tokens/J over ``sizes`` (n,), which rise, or why there is none.
 
@@ -141,7 +159,7 @@ def _lines(shapes: Shapes) -> Iterator[tuple[str, int, list[list[Cell]]]]:
 
 
 def _entry(along: str, fixed: int, shapes: Sequence[Sequence[Cell]]) -> Entry:
-    rows = [_row(cells) for cells in shapes]
+    rows = [pass_row(cells) for cells in shapes]
     noun = "context" if along == "tokens" and shapes[0][0].phase == "decode" else NOUNS[along]
     knee = knee_of([row[along] for row in rows], [Interval(**row["tokens_per_j"]) for row in rows], noun)
     if isinstance(knee, Reason):
@@ -156,21 +174,4 @@ def _entry(along: str, fixed: int, shapes: Sequence[Sequence[Cell]]) -> Entry:
         "knee": place,
         "reason": why,
         "least_edp": int(least[along]) if len(rows) > 1 else None,
-    }
-
-
-def _row(cells: Sequence[Cell]) -> Entry:
-    tokens = tokens_of(cells[0])
-    energy, time_us = mean_of(cells)
-    seconds = time_us / US_PER_S
-    return {
-        "batch_size": cells[0].batch_size,
-        "tokens": cells[0].tokens,
-        "latency_us": time_us,
-        "energy_mj": serialize(energy),
-        "tokens_per_j": serialize(ratio(Interval(tokens * MJ_PER_J, *(tokens * MJ_PER_J,) * 2), energy)),
-        "tokens_per_s": tokens / seconds,
-        "energy_per_token_mj": serialize(energy.scaled(1 / tokens)),
-        "edp_mj_s": serialize(energy.scaled(seconds)),
-        "power_w": energy.value / MJ_PER_J / seconds,
     }

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError
 from energyscope.grouping import group_by
-from energyscope.intervals import Interval, difference, total
+from energyscope.intervals import Interval, difference, finite, total
+from energyscope.metering.nvml.limits import Limit
 from energyscope.reasons import Reason, reason
 from energyscope.runs.method import method_of
 from energyscope.runs.tree import EnergyTree, Node, energy_tree, slice_keys, sum_column, sum_energy, sum_intervals
@@ -42,6 +43,16 @@ def board_of(document: Mapping[str, Any]) -> str:
     device = document.get("device") or {}
     several = sorted(str(board) for board in device.get("measured") or ())
     return "+".join(several) or str(device.get("uuid") or device.get("name") or "unknown")
+
+
+def limit_of(document: Mapping[str, Any]) -> str:
+    """Return what a run's GPU was held to: the clock that a sweep locked, or a power limit below its default."""
+    clock = (document.get("settings") or {}).get("locked_clock_mhz")
+    if clock:
+        return str(Limit(clock_mhz=clock))
+    device = document.get("device") or {}
+    limit, default = (finite(device.get(name)) for name in ("power_limit_w", "default_power_limit_w"))
+    return str(Limit(power_w=limit)) if limit is not None and default is not None and limit < default else ""
 
 
 def _observation(run: Run, tree: EnergyTree) -> Observation:
@@ -111,6 +122,7 @@ def _cell(kind: str, nodes: Sequence[Node], run: Run) -> Cell | Reason:
             executed_flops=executed,
             bytes=moved,
             board=board_of(run.document),
+            limit=limit_of(run.document),
             calls=round(calls),
             meter=str((run.document.get("sensor") or {}).get("meter", "unknown")),
             method=method_of(run.document, str(row["phase"]), str(row["execution"])),

@@ -16,6 +16,7 @@ from energyscope.scaling.cells import GROUPED, Entry, Observation, grouped, on_e
 from energyscope.scaling.contrasts import contrasts
 from energyscope.scaling.efficiency import efficiencies
 from energyscope.scaling.group_laws import group_laws
+from energyscope.scaling.limits import limits
 from energyscope.scaling.sizes import sizes, sizes_held_out
 
 SHAPE = ("batch_size", "tokens")
@@ -37,6 +38,7 @@ def law_document(observations: Sequence[Observation]) -> Entry:
         "groups": [_group(sorted(group, key=_work)) for group in grouped(observations)],
         "contrasts": contrasts(used),
         "efficiency": efficiencies(used),
+        "limits": limits(used),
         "sizes": sizes(used),
         "sizes_held_out": sizes_held_out(used),
     }

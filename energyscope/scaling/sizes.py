@@ -32,7 +32,7 @@ from energyscope.scaling.law_choice import ChosenLaw, choose, leave_out_by
 from energyscope.scaling.least_squares import line
 from energyscope.scaling.time_law import rates_by_pass
 
-ALIKE = ("phase", "precision", "execution", "kv_cache", "board", "meter", "method")
+ALIKE = ("phase", "precision", "execution", "kv_cache", "board", "limit", "meter", "method")
 LEAST = 3  # models that an exponent with an interval needs
 ONE = Interval(1.0, 1.0, 1.0)
 

@@ -29,7 +29,9 @@ from energyscope.scaling.least_squares import Fit, weighted
 from energyscope.scaling.regimes import COMPUTE, LAUNCH, MEMORY, design_of, explain
 
 LIMITS = {"a launch": LAUNCH, "compute": COMPUTE, "memory": MEMORY}  # as flags name them
-SAME_PASS = ("phase", "precision", "execution", "board", "meter", "method", "model", "batch_size", "tokens")
+SAME_PASS = (
+    "phase", "precision", "execution", "board", "limit", "meter", "method", "model", "batch_size", "tokens",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -254,6 +254,7 @@ class RunSettings:
         unset="the first that holds the precisions",
     )
     benchmark: BenchmarkSettings = field(default_factory=BenchmarkSettings)
+    locked_clock_mhz: float | None = None  # by the sweep that the run is a cell of: NVML does not tell it
 
     @property
     def executions(self) -> tuple[Execution, ...]:
@@ -270,7 +271,7 @@ class RunSettings:
         """
         of_benchmark = settings_of(BenchmarkSettings)
         declared = {**settings_of(cls), **{name: of_benchmark[field] for name, field in BENCHMARK_OF_RUN.items()}}
-        options = read_options(declared, options, others=("benchmark",))
+        options = read_options(declared, options, others=("benchmark", "locked_clock_mhz"))
         benchmark = {field: options.pop(field) for field in BENCHMARK_OF_RUN.values() if field in options}
         if benchmark:
             options["benchmark"] = replace(options.get("benchmark", BenchmarkSettings()), **benchmark)

@@ -79,6 +79,29 @@ class SweepSettings:
     address: str | None = setting(
         None, "With --engine ray: of the cluster, or auto.", HOW, metavar="HOST:PORT", unset="one is started here"
     )
+    power_limits: tuple[int, ...] = setting(
+        (),
+        "Measure each shape also at these power limits of the GPU (W), with --allow-clock-changes.",
+        HOW,
+        option="--power-limit",
+        metavar="W[,W...]",
+        least=1,
+        unset="as found",
+    )
+    clocks: tuple[int, ...] = setting(
+        (),
+        "Measure each shape also with the GPU's SM clock locked (MHz), with --allow-clock-changes.",
+        HOW,
+        option="--gpu-clock",
+        metavar="MHZ[,MHZ...]",
+        least=1,
+        unset="as found",
+    )
+    allow_clock_changes: bool = setting(
+        False,
+        "Let --power-limit and --gpu-clock change the GPU, which root may; it is put back however the sweep ends.",
+        HOW,
+    )
     slurm: tuple[str, ...] = setting(
         (),
         "With --engine slurm: options of submitit, such as slurm_partition=a,b,timeout_min=60.",
@@ -151,6 +174,7 @@ class SweepSettings:
         for cell in cells:
             self.settings_of(cell, self.run.root).check()
         self._check_engine()
+        self._check_limits()
         if self.name is not None:
             RunStore.check_free(self.name, self.run.root)
 
@@ -173,6 +197,29 @@ class SweepSettings:
         if wrong := next((word for word in self.slurm if "=" not in word), None):
             raise UsageError(f"--slurm {wrong!r}: give KEY=VALUE, such as slurm_partition=gpu")
 
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What the GPU is held to in turn at each shape (``400 W``); at first it is as it was found, empty."""
+        return "", *(f"{watts} W" for watts in self.power_limits), *(f"{mhz} MHz" for mhz in self.clocks)
+
+    def _check_limits(self) -> None:
+        """Refuse to change a GPU that nobody allowed to, or where this process measures no cell."""
+        asked = "--power-limit" if self.power_limits else "--gpu-clock" if self.clocks else None
+        if asked is None and self.allow_clock_changes:
+            raise UsageError("--allow-clock-changes is for --power-limit and --gpu-clock: name limits")
+        if asked is None:
+            return
+        if not self.allow_clock_changes:
+            raise UsageError(
+                f"{asked} changes the GPU for all who use it: add --allow-clock-changes; it is put back at the end"
+            )
+        if self.by is not None:
+            raise UsageError(
+                f"{asked} is for one model and execution, measured in this process: sweep the others apart"
+            )
+        if self.run.device == "cpu" or self.run.device_map or len(self.run.gpu_id) > 1:
+            raise UsageError(f"{asked} changes one GPU, which the whole model must be on: leave it out")
+
     def cells(self, gpus: Sequence[str] = ()) -> list[SweepCell]:
         """Return all cells in order: a model and precision after the other, the smallest first.
 
@@ -187,6 +234,7 @@ class SweepSettings:
                 model=one.run.model,
                 execution=one.run.execution,
                 gpu=gpu,
+                held_to=held_to,
                 label="-".join(filter(None, (one.label, gpu and _short(gpu)))),
             )
             for one in self.subjects()
@@ -196,6 +244,7 @@ class SweepSettings:
                 key=lambda shape: (shape[0] * shape[1], shape[0]),
             )
             for gpu in gpus or (None,)
+            for held_to in self.limits  # innermost: the same shape at all of them, as warm as can be
         ]
 
     def settings_of(self, cell: SweepCell, root: Path) -> RunSettings:
@@ -213,6 +262,7 @@ class SweepSettings:
             context_lengths=(cell.tokens,) if decode else (),
             component_budget_s=self.run.component_budget_s or BUDGET_S,
             stages=self.stages,
+            locked_clock_mhz=float(cell.held_to.removesuffix(" MHz")) if cell.held_to.endswith("MHz") else None,
         )
 
 
@@ -236,7 +286,7 @@ COMMON = (
 )  # fmt: skip
 VARIED = (
     "batch_sizes", "precisions", "executions", "name", "stages", "engine", "gpus", "each_gpu", "workers",
-    "address", "slurm",
+    "address", "slurm", "power_limits", "clocks", "allow_clock_changes",
 )  # fmt: skip
 SWEEP = (
     LENGTHS,

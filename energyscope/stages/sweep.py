@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -47,6 +47,7 @@ from energyscope.stages.sweep_engine import (
     measure_by_engine,
     with_whole_paths,
 )
+from energyscope.stages.sweep_limits import limits_held, try_limits
 
 STAGE = "sweep"
 
@@ -66,6 +67,7 @@ def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str 
         if refused := lengths_refused(settings):
             raise UsageError(next(iter(refused.values())))
         settings = resolve_precisions(settings)
+        try_limits(settings.limits, find_devices(settings.run))
         cells = settings.cells()
     else:
         check_engine(settings)
@@ -94,7 +96,8 @@ def measure_cells(settings: SweepSettings, made: Sweep, progress: Progress, comm
     try:
         if settings.by is None:
             steps = SweepSteps(progress, sum(cell.state == "waiting" for cell in made.cells))
-            _Sweeping(settings.subjects()[0], made, steps, command).run()
+            with limits_held(settings.limits, find_devices(settings.run)) as hold:
+                _Sweeping(settings.subjects()[0], made, steps, command, hold).run()
         else:
             measure_by_engine(settings, made, progress)
     except KeyboardInterrupt as error:
@@ -134,6 +137,7 @@ class _Sweeping:
     made: Sweep
     steps: SweepSteps
     command: str | None
+    hold: Callable[[str], None]  # the GPU to a cell's limit
 
     def run(self) -> None:
         failures: list[EnergyscopeError] = []
@@ -185,6 +189,7 @@ class _Sweeping:
         chosen = replace(self.settings.settings_of(cell, self.made.path), device=str(loaded.device))
         began, sensor_now = time.monotonic(), None
         try:
+            self.hold(cell.held_to)
             run = run_loaded(
                 chosen, loaded, {METERED: meter}, progress=self.steps.step, command=self.command, sensor=sensor
             )

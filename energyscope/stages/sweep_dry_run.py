@@ -17,6 +17,7 @@ from energyscope.stages.dry_run import Preview, preview
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.sweep import resolve_precisions
 from energyscope.stages.sweep_engine import lengths_refused, named_cells, workers_of
+from energyscope.stages.sweep_limits import check_one_gpu
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
     settings.check()
     settings = resolve_precisions(settings) if settings.by is None else settings  # else each worker does
     run, where = settings.run, find_devices(settings.run)
+    check_one_gpu(settings.limits, where)
     too_long = lengths_refused(settings)
     every = named_cells(settings)
     cells = [cell for cell in every if waiting is None or cell.name in waiting]

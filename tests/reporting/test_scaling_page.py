@@ -27,7 +27,8 @@ GRAPHS = (Swept(batch_sizes=(1,)), Swept(execution="cuda-graph", batch_sizes=(1,
 DECODE = (Swept(phase="decode", batch_sizes=(1, 4, 16, 64), lengths=(1024,)),)
 THREE = tuple(Swept(size, batch_sizes=(1,), lengths=(128, 512)) for size in SIZES)
 SINGLE = (Swept(batch_sizes=(1,), lengths=(128,)),)
-CASES = {"law": ONE, "contrast": GRAPHS, "efficiency": DECODE, "sizes": THREE}
+LIMITS = tuple(Swept(batch_sizes=(1,), lengths=(128, 512), limit=limit) for limit in ("", "500 W", "300 W"))
+CASES = {"limits": LIMITS, "law": ONE, "contrast": GRAPHS, "efficiency": DECODE, "sizes": THREE}
 
 
 def laws_of(groups: tuple[Swept, ...], **changes: Any) -> Laws:
@@ -252,3 +253,16 @@ def test_altered_laws_are_refused(tmp_path: Path) -> None:
     write_laws(folder, document)
     with pytest.raises(RunError, match="two_term"):
         write_laws_page(folder)
+
+
+def test_the_limit_of_the_least_energy_is_named_with_what_it_costs(made: dict[str, Laws]) -> None:
+    """GIVEN three limits THEN the sentence has the least energy and its time, what follows energy x delay."""
+    answer = LawsAnswer(made["limits"])
+    assert answer.sentence.startswith("At 300 W, ")
+    assert "less energy" in answer.sentence
+    assert "40 % more time than as found" in answer.sentence
+    assert answer.follows.startswith("Energy x delay is least at ")
+    assert "nvidia-smi -pl 300" in answer.follows
+    table = tables(LAWS.shown(made["limits"]))["limits"]
+    assert [row["held"] for row in table.rows[:3]] == ["as found", "500 W", "300 W"]
+    assert table.rows[0]["energy"].value == 0.0

@@ -11,7 +11,7 @@ from run_builder import Shape, build_run
 from energyscope.errors import RunError
 from energyscope.runs.store import load_run
 from energyscope.scaling.cells import OVERHEAD, RESIDUAL, UNEXPLAINED, WHOLE
-from energyscope.scaling.from_runs import board_of, cells_of
+from energyscope.scaling.from_runs import board_of, cells_of, limit_of
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
 
@@ -144,3 +144,18 @@ def test_a_run_without_a_profile_is_refused(tmp_path):
 def test_a_board_is_what_its_joules_come_from(device, board):
     """A GPU is its UUID, several are all of them, and a CPU has a name alone."""
     assert board_of({"device": device}) == board
+
+
+@pytest.mark.parametrize(
+    ("document", "limit"),
+    [
+        ({"device": {"power_limit_w": 400.0, "default_power_limit_w": 700.0}}, "400 W"),
+        ({"device": {"power_limit_w": 700.0, "default_power_limit_w": 700.0}}, ""),
+        ({"device": {"power_limit_w": 400.0, "default_power_limit_w": None}}, ""),
+        ({"device": None}, ""),
+        ({"settings": {"locked_clock_mhz": 1200.0}, "device": {}}, "1200 MHz"),
+    ],
+)
+def test_what_a_board_was_held_to(document, limit):
+    """A power limit below the default is one, whoever set it; a locked clock is known of a sweep's cells alone."""
+    assert limit_of(document) == limit

@@ -87,8 +87,9 @@ def test_cells_and_sources_are_in_the_order_of_their_work() -> None:
     ]
     assert document["sources"][0] == {
         "run": "b1-s32", "path": "b1-s32", "model": "1b", "phase": "prefill", "precision": "bf16",
-        "execution": "eager", "kv_cache": None, "board": "GPU-1", "meter": "nvml", "weights": "random",
-        "method": str(REVISION), "batch_size": 1, "tokens": 32, "device": "H200", "quality": None,
+        "execution": "eager", "kv_cache": None, "board": "GPU-1", "limit": "", "meter": "nvml",
+        "weights": "random", "method": str(REVISION), "batch_size": 1, "tokens": 32, "device": "H200",
+        "quality": None,
     }  # fmt: skip
 
 

@@ -16,13 +16,13 @@ import json
 import select
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import IO, Any, Self, cast
 
-from energyscope.errors import MeterError
+from energyscope.errors import MeterError, UsageError
 from energyscope.metering.nvml.binding import explained
 from energyscope.metering.nvml.board import Board
 
@@ -31,13 +31,21 @@ ANSWER_S = 20.0  # the first answer comes after Python and NVML have started
 
 @dataclass(frozen=True)
 class Limit:
-    """What a GPU is held to: a power limit (W), or its SM clock locked (MHz); one of them."""
+    """What a GPU is held to: a power limit (W), or its SM clock locked (MHz); neither: as it was found."""
 
     power_w: float | None = None
     clock_mhz: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.power_w:g} W" if self.power_w is not None else f"{self.clock_mhz:g} MHz"
+        if self.power_w is not None:
+            return f"{self.power_w:g} W"
+        return "" if self.clock_mhz is None else f"{self.clock_mhz:g} MHz"
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Return the limit that ``str`` made this text of."""
+        number, _, unit = text.partition(" ")
+        return cls() if not text else cls(power_w=float(number)) if unit == "W" else cls(clock_mhz=float(number))
 
 
 class AdjustableGpu:
@@ -154,6 +162,20 @@ class LimitChanges:
             self._asks.write(json.dumps(asdict(limit)) + "\n")
             self._asks.flush()
         self._answer()
+
+    def require(self, limits: Iterable[Limit]) -> None:
+        """Refuse limits that the GPU cannot be held to, before anything is changed.
+
+        Raises:
+            UsageError: one is out of the range that the driver allows.
+
+        """
+        least_w, most_w, top_mhz = (self.facts[name] for name in ("least_w", "most_w", "top_mhz"))
+        for limit in limits:
+            if limit.power_w is not None and not least_w <= limit.power_w <= most_w:
+                raise UsageError(f"this GPU takes power limits of {least_w:g} to {most_w:g} W, not {limit}")
+            if limit.clock_mhz is not None and limit.clock_mhz > top_mhz:
+                raise UsageError(f"the SM clock of this GPU is at most {top_mhz:g} MHz, not {limit}")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -16,10 +16,12 @@ from energyscope.reporting.scaling.contrasts import RATIOS, contrast_facts
 from energyscope.reporting.scaling.efficiency import BY_BATCH, BY_LENGTH, efficiency_facts
 from energyscope.reporting.scaling.fits import BY_GROUP, BY_KIND, attention_over_mlp, law_facts
 from energyscope.reporting.scaling.laws import Entry, Laws, best_known, shape_name
+from energyscope.reporting.scaling.limits import BY_LIMIT, limit_facts
 from energyscope.reporting.scaling.sizes import LEFT_OUT, PER_TOKEN
 from energyscope.reporting.scaling.trust import HELD_OUT, trust_facts
 
 TOP = {  # the figures of the first screen, by what it is of: the first two that there are
+    "limits": (BY_LIMIT, BY_GROUP),
     "sizes": (PER_TOKEN, LEFT_OUT, BY_GROUP),
     "contrast": (BY_GROUP, RATIOS),
     "efficiency": (BY_BATCH, BY_GROUP, BY_KIND),
@@ -63,6 +65,7 @@ class LawsAnswer:
         """The numbers of the sentences, and which sentences they make."""
         laws = self.laws
         facts: Callable[[], dict[str, Any]] = {
+            "limits": lambda: limit_facts(laws),
             "sizes": lambda: _size_facts(best_known(laws.settings[0])),
             "contrast": lambda: contrast_facts(laws),
             "efficiency": lambda: efficiency_facts(laws),
@@ -89,7 +92,14 @@ class LawsAnswer:
     def stats(self) -> list[Stat]:
         """Four or five numbers with their errors."""
         facts, energy = self.facts, self.laws.energy
-        if self.laws.case == "sizes":
+        if self.laws.case == "limits":
+            rows = facts["rows"]
+            shown = rows if len(rows) <= _MOST else [*rows[: _MOST - 1], rows[-1]]
+            stats = [
+                Stat(f"{energy}, {name}", fmt.measured(item, "mJ"), fmt.quantity(time_us, "us"), facts["pass"])
+                for name, item, time_us in shown
+            ]
+        elif self.laws.case == "sizes":
             errors = trust_facts(self.laws)["sizes"] or {}
             stats = [
                 Stat.of("Exponent of parameters", facts["exponent"], "", f"{facts['phase']}, {facts['shape']}"),

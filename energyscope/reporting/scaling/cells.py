@@ -15,13 +15,13 @@ from energyscope.runs.files import with_home
 from energyscope.runs.schema import REPORT_FILE
 
 
-@LAWS.section(6, "cells", "Cells")
+@LAWS.section(7, "cells", "Cells")
 def section(laws: Laws) -> Content:
     """Return every cell, and those that sweeps could not measure."""
     return Content(tables={"cells": _cells(laws), "not-measured": _not_measured(laws)})
 
 
-@LAWS.section(7, "method", "Method")
+@LAWS.section(8, "method", "Method")
 def method(laws: Laws) -> Content:
     """Return how the laws came about."""
     subjects = [subject for group in laws.groups for subject in group["subjects"]]

@@ -17,7 +17,7 @@ from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
 
 RATIOS = "contrast-ratios"
-_KEY = ("field", "first", "second", "model", "phase", "precision", "execution", "kv_cache", "board")
+_KEY = ("field", "first", "second", "model", "phase", "precision", "execution", "kv_cache", "board", "limit")
 _MOST = 5  # parts of a chart
 _IN_SENTENCE = {GRAPH: "a CUDA graph"}
 

@@ -22,7 +22,7 @@ _FIGURES = (
 )
 
 
-@LAWS.section(4, "efficiency", "Efficiency")
+@LAWS.section(5, "efficiency", "Efficiency")
 def section(laws: Laws) -> Content | None:
     """Return tokens per joule and latency along batch sizes and lengths, one view for each group."""
     lines = [laws.efficiency(group) for group in laws.groups]

@@ -38,7 +38,7 @@ LAW_NAMES = {  # what each law is called, and what it says
 }
 # What cells of one law have in common. Labels name the first two wherever they differ, the others where needed.
 _SETTING = ("model", "phase", "precision", "execution", "kv_cache")
-_BEYOND = ("board", "meter", "weights", "method")
+_BEYOND = ("limit", "board", "meter", "weights", "method")
 _SPANS = {"batches": (BATCH, "batch {}"), "lengths": (TOKENS, "{} tokens")}
 _FORMS = {
     "precision": precision_name,
@@ -105,7 +105,9 @@ class Laws:
 
     @cached_property
     def case(self) -> str:
-        """What the first sentence is of: ``sizes``, ``contrast``, ``efficiency`` or ``law``."""
+        """What the first sentence is of: ``limits``, ``sizes``, ``contrast``, ``efficiency`` or ``law``."""
+        if self.document.get("limits"):
+            return "limits"
         lines = self.document["efficiency"]
         batches, lengths = (
             max((len(line["rows"]) for line in lines if line["along"] == along), default=0)
@@ -180,6 +182,8 @@ class Laws:
         if field == "board" and value is not None:
             boards = list(dict.fromkeys(str(source.get("board")) for source in self.document["sources"]))
             return f"board {boards.index(str(value)) + 1}" if str(value) in boards else str(value)
+        if field == "limit" and value is not None:
+            return limit_name(value)
         return "" if value is None else _FORMS.get(field, str)(value)
 
 
@@ -204,6 +208,11 @@ def kind_of(subject: object) -> str:
 def named(entry: Entry) -> dict[str, str]:
     """Return the cells that name a row's subject: its ``part`` and its ``kind``."""
     return {"part": subject_name(entry.get("subject", WHOLE)), "kind": kind_of(entry.get("subject", WHOLE))}
+
+
+def limit_name(limit: object) -> str:
+    """Return what a GPU was held to in words."""
+    return str(limit) if limit else "as found"
 
 
 def law_name(law: object) -> str | None:

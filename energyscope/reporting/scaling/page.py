@@ -10,6 +10,7 @@ from energyscope.reporting.scaling import (  # noqa: F401 - each registers its s
     contrasts,
     efficiency,
     fits,
+    limits,
     sizes,
     trust,
 )

@@ -47,13 +47,14 @@ def sweep_text(sweep: Sweep, width: int) -> RenderableType:
 def sweep_table(sweep: Sweep, rows: Sequence[Mapping[str, Any]], *, modelled: bool) -> Table:
     """Return a line for each cell; watts that were stated are none that were measured, and stand nowhere."""
     step = sweep.cells[0].phase == "decode"
-    several = [len({row[name] for row in rows}) > 1 for name in ("model", "execution", "board")]
+    several = [len({row[name] for row in rows}) > 1 for name in ("model", "execution", "board", "held_to")]
     columns = [
         *([Column("model", "Model")] if several[0] else []),
         *([Column("execution", "Execution")] if several[1] else []),
         Column("precision", "Precision"),
         Column("batch_size", "Batch", "count"),
         Column("tokens", "Context" if step else "Tokens", "count"),
+        *([Column("held_to", "Held to")] if several[3] else []),
         Column("energy", "Energy (MODELLED)" if modelled else "Energy", "mJ"),
         Column("energy_per_token_mj", "Per token", "mJ", rank=2),
         Column("time_us", "Time", "us", rank=1),

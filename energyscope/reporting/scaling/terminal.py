@@ -62,7 +62,11 @@ def _whole(laws: Laws, width: int) -> Iterator[RenderableType]:
         if f"gains-{index}" in named_tables:
             yield from _tables(named_tables[f"gains-{index}"], width)
     ratios = [f"ratios-of-{index}" for index in range(len(pairs_of(laws)))]
-    shown = [named_tables[name] for name in (*ratios, "exponents", "sizes") if name in named_tables]
+    shown = [
+        named_tables[name]
+        for name in ("limits", "limits-parts", *ratios, "exponents", "sizes")
+        if name in named_tables
+    ]
     if left_out := named_tables.get("left-out"):
         whole = [row for row in left_out.rows if row["kind"] == WHOLE]
         shown.append(Table(left_out.columns, whole, left_out.title))

@@ -18,7 +18,7 @@ _FEW, _MANY = 0.1, 0.5  # shares of cells that are too noisy
 _WHAT = {"whole": "whole model", "components": "components"}
 
 
-@LAWS.section(5, "trust", "Trust")
+@LAWS.section(6, "trust", "Trust")
 def section(laws: Laws) -> Content:
     """Return the errors of cells left out by group, and what must be known of the cells."""
     errors = _held_out(laws)
