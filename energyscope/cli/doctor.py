@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from energyscope import format as fmt
 from energyscope.cli.errors import report_errors
 from energyscope.cli.options import AsJson
 from energyscope.errors import UsageError
+from energyscope.intervals import interval
 from energyscope.reasons import words
 
 if TYPE_CHECKING:
@@ -32,6 +34,14 @@ def command(
             min=1.0, max=120.0, help="With --thorough: seconds of load in each way of polling [default: 10]."
         ),
     ] = None,
+    reference: Annotated[
+        bool,
+        typer.Option(
+            "--reference",
+            help="Measure also the reference workload, by which `compare` tells two boards apart: 40 s, "
+            "the first time on a board up to 75 s.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check what can be measured here, and what to change.
@@ -46,7 +56,9 @@ def command(
     from energyscope.stages.doctor import POLLING_S, examine
 
     with progress(Console(stderr=True), quiet=as_json) as report:
-        findings = examine(device, thorough=thorough, seconds=seconds or POLLING_S, progress=report)
+        findings = examine(
+            device, thorough=thorough, seconds=seconds or POLLING_S, reference=reference, progress=report
+        )
     if as_json:
         typer.echo(json.dumps(findings, indent=1))
         return
@@ -61,6 +73,8 @@ def _draw(findings: dict[str, Any]) -> None:
     console = Console(highlight=False)
     console.print(_table("Device", [(_label(key), _shown(value)) for key, value in findings["device"].items()]))
     console.print(_table("Sensor", sensor_lines(findings["sensor"])))
+    if findings["reference"]:
+        console.print(_table("Reference workload", reference_lines(findings["reference"])))
     if findings["advice"]:
         console.print("What to change:")
         for change in findings["advice"]:
@@ -95,6 +109,29 @@ def sensor_lines(sensor: dict[str, Any]) -> list[tuple[str, str]]:
         interval_s = sensor["sampling_s"]
         lines.append(("samples power every", "unknown" if interval_s is None else f"{interval_s * 1e3:.3f} ms"))
     lines += [("note", words(note)) for note in sensor.get("notes") or ()]
+    return lines
+
+
+def reference_lines(reference: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what a board takes for the reference workload as lines of words and values."""
+    if reference["energy_mj"] is None:
+        return [("energy", f"unknown: {words(reference['reason'])}")]
+    energy = interval(reference["energy_mj"], reference["low_mj"], reference["high_mj"])
+    lines = [("workload", reference["workload"]), ("energy per pass", fmt.measured(energy, "mJ"))]
+    lines += [
+        (name, fmt.quantity(reference[key], unit))
+        for name, key, unit in (
+            ("time", "time_us", "us"), ("power", "power_w", "W"), ("SM clock", "sm_clock_mhz", "MHz"),
+            ("power limit", "power_limit_w", "W"),
+        )
+        if reference[key] is not None
+    ]  # fmt: skip
+    lines.append(("measured", f"{reference['measured']}, in {fmt.count(reference['windows'], 'window')}"))
+    if reference.get("outdated"):
+        other = (
+            f"measured with another {fmt.listed(reference['outdated'])}: runs do not carry it; measure it again"
+        )
+        lines.append(("note", other))
     return lines
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from energyscope.accounting.records import CLOCKS_APART
 from energyscope.comparison.basis import DYNAMIC, TOTAL, Basis, basis_of
+from energyscope.comparison.boards import BoardFactor, board_factor
 from energyscope.grouping import group_by
 from energyscope.intervals import finite
 from energyscope.reasons import Reason, reason
@@ -89,6 +90,7 @@ class RunComparison:
     ``obstacles`` make joules not comparable, ``notes`` do not: what they change is the question. ``remarks`` are
     reasons of `energyscope.reasons` that a reader should know. ``basis`` is what is compared: of a ``total``, all
     energy, or ``dynamic`` energy (work) alone, where the total of an eager run has the host's time in it.
+    ``boards`` is by how much two boards differ, where both runs carry a reference; nothing else has it in it.
     """
 
     baseline: str
@@ -97,6 +99,7 @@ class RunComparison:
     notes: tuple[Condition, ...] = ()
     remarks: tuple[Reason, ...] = ()
     basis: Basis = TOTAL
+    boards: BoardFactor | None = None
 
     def names(self, without: Iterable[str] = ()) -> tuple[str, ...]:
         """Return the names of the obstacles, without those of some fields."""
@@ -177,7 +180,15 @@ def conditions(baseline: Run, other: Run, subject: Subject) -> RunComparison:
     basis = basis_of(documents, eager=subject == "generation")
     if basis == DYNAMIC:
         remarks.insert(0, reason("eager-total"))
-    return RunComparison(baseline.name, other.name, (*obstacles, *method), tuple(notes), tuple(remarks), basis)
+    return RunComparison(
+        baseline.name,
+        other.name,
+        (*obstacles, *method),
+        tuple(notes),
+        tuple(remarks),
+        basis,
+        board_factor(*documents, basis),
+    )
 
 
 def _at(document: Document, field: str) -> Any:

@@ -25,6 +25,8 @@ from energyscope.reasons import Reason, join, reason
 from energyscope.replay.calls import Call
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.facts import device_facts, gpu_uuid
+from energyscope.stages.reference import STAGE as REFERENCE
+from energyscope.stages.reference import TAKES_S, kept_reference, measure_reference, outdated
 from energyscope.stages.sampling_interval import SAMPLING_TAKES_S, sampling_interval
 
 STAGE = "sensor"
@@ -43,15 +45,23 @@ class Measurement:
 
 
 def examine(
-    device: str, *, thorough: bool = False, seconds: float = POLLING_S, progress: Progress = silent
+    device: str,
+    *,
+    thorough: bool = False,
+    seconds: float = POLLING_S,
+    reference: bool = False,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Look at the device; of a GPU, its sensor as well, with a load of some seconds.
 
     ``thorough`` measures also whether counter and power agree, and what polling changes, for which the load runs
-    ``seconds`` in each of three ways of polling. What is wrong becomes advice, never an error.
+    ``seconds`` in each of three ways of polling; ``reference``, the reference workload. What is wrong becomes
+    advice, never an error.
 
     Returns:
-        ``device`` and ``sensor`` facts; ``advice`` and the ``verdict`` as reasons.
+        ``device`` and ``sensor`` facts; ``advice`` and the ``verdict`` as reasons; the board's ``reference``
+        (`energyscope.stages.reference.record_of`), an earlier one with the names of conditions that it is
+        ``outdated`` in; None where there is none.
 
     Raises:
         DeviceError: the device that was asked for does not exist.
@@ -60,16 +70,48 @@ def examine(
     target = pick_device(device)
     facts = device_facts(target)
     uuid = gpu_uuid(target)
-    if uuid is None:
-        return {"device": facts, **_of_processor(target, _unused_gpus(device), progress)}
+    found = (
+        _of_processor(target, _unused_gpus(device), progress)
+        if uuid is None
+        else _of_gpu(uuid, target, facts, seconds if thorough else None, progress)
+    )
+    kept = (
+        _measured_reference(target, facts, found, progress) if reference else _kept_reference(target, facts, found)
+    )
+    return {"device": facts, **found, "reference": kept}
+
+
+def _of_gpu(
+    uuid: str, target: torch.device, facts: dict[str, Any], polling_s: float | None, progress: Progress
+) -> dict[str, Any]:
+    """Look at a GPU's sensor, thoroughly where it is given how long each way of polling lasts (s)."""
     problem = binding_problem()
     sensor, verdict = {}, None
     try:
-        sensor = _sensor(uuid, target, seconds if thorough else None, progress)
+        sensor = _sensor(uuid, target, polling_s, progress)
     except MeterError as error:
         verdict = reason("energy-not-measurable", error=error)
     changes = [*([problem] if problem else []), *advice(facts, sensor)]
-    return {"device": facts, "sensor": sensor, "advice": changes, "verdict": verdict or _verdict(sensor, changes)}
+    return {"sensor": sensor, "advice": changes, "verdict": verdict or _verdict(sensor, changes)}
+
+
+def _measured_reference(
+    target: torch.device, facts: dict[str, Any], found: dict[str, Any], progress: Progress
+) -> dict[str, Any]:
+    """Measure the reference workload by the sensor that was found; without one, say why it cannot be."""
+    if found["sensor"].get("meter", "modelled") == "modelled":
+        return {"energy_mj": None, "reason": found["verdict"]}
+    try:
+        with MeterGroup([open_meter("auto", gpu_uuid=gpu_uuid(target))]) as meter:
+            progress(REFERENCE, f"the reference workload (about {TAKES_S:.0f} s)", 0, 1)
+            return measure_reference(meter, target, facts, progress=progress)
+    except MeterError as error:
+        return {"energy_mj": None, "reason": reason("energy-not-measurable", error=error)}
+
+
+def _kept_reference(target: torch.device, facts: dict[str, Any], found: dict[str, Any]) -> dict[str, Any] | None:
+    kept, meter = kept_reference(facts), str(found["sensor"].get("meter"))
+    return None if kept is None else {**kept, "outdated": outdated(kept, facts, meter, target)}
 
 
 def _of_processor(target: torch.device, changes: list[Reason], progress: Progress) -> dict[str, Any]:

@@ -56,6 +56,7 @@ from energyscope.stages.ranks import (
     split_devices,
     split_settings,
 )
+from energyscope.stages.reference import carried_reference
 from energyscope.stages.registry import STAGES, recover
 from energyscope.stages.resume_run import resumable, take_up
 from energyscope.stages.sampling_budget import TimeEstimate
@@ -339,18 +340,20 @@ def default_name(model: str, root: Path) -> str:
 
 def _sections(context: Context) -> dict[str, Any]:
     """Return what the numbers of a run depend on beside its settings."""
-    loaded = context.loaded
+    loaded, meters = context.loaded, context.meters["profile"]
+    device, spread = facts.device_facts(loaded.device), facts.spread_facts(loaded.devices)
     return {
         "model": facts.model_facts(loaded),
         "workload": {
             **facts.workload_facts(context.workload, context.evaluation),
             "evaluation_reason": context.no_evaluation,
         },
-        "environment": {**facts.environment(), "clock": facts.clock(context.meters["profile"], loaded.device)},
+        "environment": {**facts.environment(), "clock": facts.clock(meters, loaded.device)},
         "device": {
-            **facts.device_facts(loaded.device),
-            "measured": facts.measured_gpus(context.meters["profile"]),
-            "spread": facts.spread_facts(loaded.devices),
+            **device,
+            "measured": facts.measured_gpus(meters),
+            "spread": spread,
+            "reference": None if spread else carried_reference(device, meters.name, loaded.device),
         },
         "boot": facts.boot(),
     }

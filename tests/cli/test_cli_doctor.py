@@ -29,6 +29,19 @@ FOUND = {
         "counter_power": {"ratio": 0.993, "field": "instant", "seconds": 4.9, "reason": None},
         "polling": {"sampler": {"time": SAME, "energy": None, "reason": reason("no-energy-counter")}},
     },
+    "reference": {
+        "workload": "transformer-layer-1",
+        "energy_mj": 50.0,
+        "low_mj": 49.6,
+        "high_mj": 50.4,
+        "time_us": 120.0,
+        "power_w": 416.0,
+        "windows": 6,
+        "sm_clock_mhz": None,
+        "power_limit_w": 700.0,
+        "measured": "2026-11-29T09:00:00Z",
+        "outdated": ["driver", "PyTorch"],
+    },
     "advice": ["persistence mode is off: [b]turn it on[/b]"],
     "verdict": "Energy can be measured here: with the reservations above.",
 }
@@ -60,6 +73,8 @@ def test_every_fact_is_a_line_a_person_understands(shown):
         "follows at its next renewal", f"unknown: {reason('field-silent').words}",
         "99.3% of the instant power", "+0.10% (-0.20% to +0.40%)",
         f"unknown ({reason('no-energy-counter').words})", reason("counter-ticks", period_s=0.1).words,
+        "transformer-layer-1", "50.0 mJ \u00b1 0.4", "120 \u00b5s", "2026-11-29T09:00:00Z, in 6 windows",
+        "measured with another driver and PyTorch: runs do not carry it",
         "- persistence mode is off: [b]turn it on[/b]", FOUND["verdict"],
     ):  # fmt: skip
         assert words in text
@@ -72,12 +87,21 @@ def test_json_is_all_that_was_found(shown):
 
 
 def test_the_options_reach_the_examination(shown):
-    """Device, seconds and --thorough are handed on; without them, the examination is a short one."""
-    _, (words, more) = shown("--device", "cuda:1", "--seconds", "5", "--thorough")
+    """Device, seconds, --thorough and --reference are handed on; without them, the examination is a short one."""
+    _, (words, more) = shown("--device", "cuda:1", "--seconds", "5", "--thorough", "--reference")
     assert words == ("cuda:1",)
-    assert (more["thorough"], more["seconds"]) == (True, 5.0)
+    assert (more["thorough"], more["seconds"], more["reference"]) == (True, 5.0, True)
     _, (_, more) = shown()
-    assert more["thorough"] is False
+    assert (more["thorough"], more["reference"]) == (False, False)
+
+
+def test_a_reference_that_could_not_be_measured_says_why(shown, monkeypatch):
+    """GIVEN no energy of the reference workload THEN its reason stands there; GIVEN none at all, nothing."""
+    unknown = {"energy_mj": None, "reason": reason("wide-interval", half_width=0.05)}
+    monkeypatch.setitem(FOUND, "reference", unknown)
+    assert "unknown: 95 % interval of ± 5.0 %" in shown()[0]
+    monkeypatch.setitem(FOUND, "reference", None)
+    assert "Reference workload" not in shown()[0]
 
 
 def test_what_more_can_be_measured_is_said_once_it_was_not(shown):

@@ -9,6 +9,7 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.comparison.basis import DYNAMIC, Basis
+from energyscope.comparison.boards import reference_of
 from energyscope.comparison.conditions import BOARD, DEVICE
 from energyscope.comparison.difference import (
     LATENCY,
@@ -21,7 +22,7 @@ from energyscope.comparison.difference import (
     Difference,
 )
 from energyscope.comparison.whole import SCORES, CellComparison
-from energyscope.intervals import finite
+from energyscope.intervals import Interval, finite, serialize
 from energyscope.reporting.comparison import differences
 from energyscope.reporting.comparison.source import Against, ComparedRuns
 from energyscope.reporting.page import sentence
@@ -74,6 +75,11 @@ class ComparisonAnswer:
                 key=lambda name: name == obstacles.get(BOARD),
             ),
             "board": list(obstacles) == [BOARD],
+            "factor": comparison.boards.factor if comparison.boards else None,
+            "remaining": self.remaining,
+            "boards_unknown": BOARD in obstacles
+            and DEVICE not in obstacles
+            and not all(reference_of(report.document) for report in against.reports),
             "eager": all(execution_of(report.document) == "eager" for report in against.reports),
             "differ": {note.field: note for pair in against.every() for note in pair.notes},
             "same": against.reports[0].run.path.resolve() == against.reports[1].run.path.resolve(),
@@ -91,6 +97,12 @@ class ComparisonAnswer:
     def cause(self) -> str:
         """What differs between the runs, and what that means."""
         return sentence("compare/cause.txt.j2", facts=self.facts)
+
+    @cached_property
+    def remaining(self) -> Interval | None:
+        """What is left of the ratio of energies once the factor of the boards is divided out."""
+        lead, boards = self.against.lead, self.against.first_comparison.boards
+        return boards.remaining(lead.relative) if boards and lead else None
 
     @cached_property
     def trust(self) -> str:
@@ -116,10 +128,11 @@ class ComparisonAnswer:
         ]
         return stats[:5]
 
-    def record(self) -> dict[str, str]:
-        """Return the answer for a machine."""
+    def record(self) -> dict[str, Any]:
+        """Return the answer for a machine; ``remaining`` is the ratio without the factor of the boards."""
         other = self.against.reports[1].run.name
-        return {"other": other, "sentence": self.sentence, "cause": self.cause, "trust": self.trust}
+        told = {"sentence": self.sentence, "cause": self.cause, "trust": self.trust}
+        return {"other": other, **told, "remaining": serialize(self.remaining)}
 
     def whole(self, place: int = 0) -> Table:
         """Return what the whole model takes at a workload, then the energy at others and of a generation."""
