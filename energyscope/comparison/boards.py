@@ -30,21 +30,16 @@ def board_factor(baseline: Mapping[str, Any], other: Mapping[str, Any], basis: B
 
     None on one board, and where a run carries no reference, or that of another workload.
     """
-    references = [reference_of(document) for document in (baseline, other)]
-    first, second = references
-    if first is None or second is None or first["board"] == second["board"]:
+    first, second = ((document.get("device") or {}).get("reference") for document in (baseline, other))
+    if not isinstance(first, Mapping) or not isinstance(second, Mapping):
+        return None
+    if first.get("board") == second.get("board"):
         return None
     if any(first.get(key) != second.get(key) for key in ("workload", "threads")):
         return None
-    before, now = (_energy(reference, basis) for reference in (first, second))
+    before, now = _energy(first, basis), _energy(second, basis)
     factor = ratio(now, before) if now and before else None
     return BoardFactor(str(first["workload"]), factor) if factor and factor.known else None
-
-
-def reference_of(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what a run carries of its board's reference workload; None where it carries nothing."""
-    reference = (document.get("device") or {}).get("reference")
-    return reference if isinstance(reference, Mapping) else None
 
 
 def _energy(reference: Mapping[str, Any], basis: Basis) -> Interval | None:

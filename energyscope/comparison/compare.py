@@ -18,6 +18,7 @@ from energyscope.comparison.basis import (
     SHARE_OF_WORK,
     Basis,  # noqa: F401 - a field of `RunComparison` is annotated with it
 )
+from energyscope.comparison.boards import BoardFactor  # noqa: F401 - a field of `RunComparison` is annotated with it
 from energyscope.comparison.conditions import (
     BOARD,
     Condition,  # noqa: F401 - fields of `RunComparison` are annotated with it

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from energyscope.comparison.basis import Basis  # noqa: F401 - of an inherited field: the reference looks it up here
+from energyscope.comparison.boards import BoardFactor  # noqa: F401 - likewise
 from energyscope.comparison.compare import with_unique_names
 from energyscope.comparison.conditions import (
     DEVICE,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.comparison.basis import DYNAMIC, MEASURES, Basis
 from energyscope.comparison.basis import WORK as WORK_MEASURE
+from energyscope.comparison.boards import BoardFactor  # noqa: F401 - a field of `RunComparison` is annotated with it
 from energyscope.comparison.conditions import BATCH, LENGTH, Condition, Document, RunComparison, conditions
 from energyscope.comparison.difference import (
     IDLE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import platform
 from collections.abc import Mapping
@@ -139,8 +140,11 @@ def repeatable(
 
 
 def board_of(facts: Facts) -> str:
-    """Return what a reference is kept by: a GPU's UUID, or a processor's name and its machine's."""
-    return str(facts["uuid"] or f"{facts['name']} of {platform.node()}")
+    """Return what a reference is kept by: a GPU's UUID; a processor has none, and goes by its machine.
+
+    Run files hold it, and do not say what the machine is called.
+    """
+    return str(facts["uuid"] or f"{facts['name']} {hashlib.sha256(platform.node().encode()).hexdigest()[:12]}")
 
 
 def conditions_of(facts: Facts, meter: str, shape: ReferenceShape) -> dict[str, Any]:

@@ -101,12 +101,13 @@ def test_the_answer_has_both(tmp_path: Path) -> None:
     [None, reference("GPU-2222", 51.5, workload="transformer-layer-2"), reference("GPU-2222", 51.5, low_mj=None)],
 )
 def test_without_both_references_there_is_no_factor(tmp_path: Path, second: dict[str, Any] | None) -> None:
-    """GIVEN no reference, one of another workload, or one without an interval THEN no factor is told."""
+    """GIVEN no reference, another workload's, or one without an interval THEN no factor, but how to get one."""
     source = ComparedRuns.of(pair_of(tmp_path, second))
     answer = ComparisonAnswer(source.others[0])
     assert source.comparison.pairs[0].boards is None
     assert answer.record()["remaining"] is None
-    assert ("doctor --reference` on each board" in answer.cause) is (second is None)
+    assert answer.cause.startswith("Only the GPU board differs: boards of one type may differ by several percent.")
+    assert "`energyscope doctor --reference` on each board, before its run, makes them comparable." in answer.cause
 
 
 def test_on_one_board_there_is_no_factor_and_no_hint(tmp_path: Path) -> None:

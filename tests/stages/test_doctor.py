@@ -14,6 +14,7 @@ from sensor_stand_ins import IDLE_W, MACHINE, STEP, UUID, Counter, FakeLoad, Loa
 
 from energyscope.cli.doctor import sensor_lines
 from energyscope.diagnostics import polling, sensor
+from energyscope.errors import MeterError
 from energyscope.metering.rapl.powercap import ROOT_VARIABLE, DeniedError
 from energyscope.reasons import read, reason
 from energyscope.stages import doctor
@@ -111,6 +112,23 @@ def test_a_healthy_gpu(own_time):
     assert findings["advice"] == []
     assert findings["verdict"].code == "energy-measurable"
     assert "polling" not in findings["sensor"]
+
+
+def test_the_reference_workload_is_measured_where_it_is_asked_for(own_time, monkeypatch):
+    """GIVEN a GPU THEN its own meter measures the workload; one that is lost is a reason and no error."""
+    monkeypatch.setattr(doctor, "open_meter", lambda name, gpu_uuid: own_time)
+    asked = []
+
+    def measured(meter, device, facts, progress):
+        asked.append((meter.name, str(device), facts["uuid"]))
+        return {"energy_mj": 50.0}
+
+    monkeypatch.setattr(doctor, "measure_reference", measured)
+    assert examine("auto", reference=True)["reference"] == {"energy_mj": 50.0}
+    assert asked == [("nvml", "cuda:0", UUID)]
+    monkeypatch.setattr(doctor, "measure_reference", Mock(side_effect=MeterError("the GPU is gone")))
+    why = reason("energy-not-measurable", error="the GPU is gone")
+    assert examine("auto", reference=True)["reference"] == {"energy_mj": None, "reason": why}
 
 
 @pytest.mark.usefixtures("hurried")

@@ -9,7 +9,6 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.comparison.basis import DYNAMIC, Basis
-from energyscope.comparison.boards import reference_of
 from energyscope.comparison.conditions import BOARD, DEVICE
 from energyscope.comparison.difference import (
     LATENCY,
@@ -79,7 +78,8 @@ class ComparisonAnswer:
             "remaining": self.remaining,
             "boards_unknown": BOARD in obstacles
             and DEVICE not in obstacles
-            and not all(reference_of(report.document) for report in against.reports),
+            and not comparison.boards
+            and not any(report.part("device").get("spread") for report in against.reports),  # which carry none
             "eager": all(execution_of(report.document) == "eager" for report in against.reports),
             "differ": {note.field: note for pair in against.every() for note in pair.notes},
             "same": against.reports[0].run.path.resolve() == against.reports[1].run.path.resolve(),
