@@ -1,7 +1,7 @@
 """AMD SMI as energyscope calls it: its names, its answers' fields and its errors, of boards in a scene.
 
 ``boards`` is a list of ``bdf``, ``serial``, ``hip_uuid`` (None: it is not told), ``watts``,
-``processes`` and ``busy``; ``errors`` are codes by function; ``old`` is a version before 6.2; ``library`` is False
+``processes`` and ``busy``; ``errors`` are codes by function; ``old`` is a version before 6.3; ``library`` is False
 without libamd_smi.so.
 """
 

@@ -16,7 +16,7 @@ from energyscope.metering.nvml.neighbours import Usage
 
 PREFIX = "AMD-"  # of ids; an NVIDIA GPU's are GPU-... and MIG-...
 NOT_SUPPORTED, NO_PERMISSION = 2, 10  # AMDSMI_STATUS_...
-ACCUMULATORS = ("energy_accumulator", "power")  # the second before AMD SMI 6.2
+ACCUMULATORS = ("energy_accumulator", "power")  # the second before AMD SMI 6.3
 UUID_DIGITS = 16
 
 
@@ -106,7 +106,7 @@ class AmdBoard(Counter):
         smi = self._amdsmi
         address = self._or_none(smi.amdsmi_get_gpu_device_bdf, handle)
         serial = (self._or_none(smi.amdsmi_get_gpu_asic_info, handle) or {}).get("asic_serial", "")
-        numbering = getattr(smi, "amdsmi_get_gpu_enumeration_info", None)  # since AMD SMI 7
+        numbering = getattr(smi, "amdsmi_get_gpu_enumeration_info", None)  # not before AMD SMI 6.4
         uuid = ((numbering and self._or_none(numbering, handle)) or {}).get("hip_uuid", "")
         names = [str(address).lower().rpartition(".")[0], uuid.lower().removeprefix("gpu-"), _digits(serial)]
         return list(dict.fromkeys(filter(None, names)))
