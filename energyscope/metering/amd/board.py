@@ -90,12 +90,13 @@ class AmdBoard(Counter):
     def _found(self, name: str) -> Any:
         handles = _asked("AMD SMI cannot list GPUs", self._amdsmi, self._amdsmi.amdsmi_get_processor_handles)
         known = [(handle, self._names(handle)) for handle in handles]
-        matches = [handle for handle, names in known if name in names]
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
+        address = next((names[:1] for _, names in known if name in names), None)
+        there = [handle for handle, names in known if names[:1] == address]
+        if len(there) == 1:
+            return there[0]
+        if there:
             raise MeterError(
-                f"AMD SMI has {len(matches)} GPUs called {name}, partitions of one whose energy is that of all: "
+                f"{name} is one of {len(there)} partitions of a GPU, and energy can only be read for all of them: "
                 "end them (amd-smi set --gpu all --compute-partition SPX)"
             )
         listed = ", ".join(" = ".join(names) for _, names in known) or "none"

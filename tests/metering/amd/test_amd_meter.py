@@ -72,11 +72,13 @@ def test_a_gpu_that_amd_smi_does_not_know(machine):
         AmdBoard("AMD-0000:99:00")
 
 
-def test_partitions_are_not_taken_for_a_gpu(machine):
+@pytest.mark.parametrize("name", ["0000:c1:00", "00000000000000a1"])
+def test_partitions_are_not_taken_for_a_gpu(machine, name):
     """GIVEN two partitions at one address THEN the line says that energy is that of all, and how to end them."""
-    machine(boards=[FIRST, {**FIRST, "bdf": "0000:c1:00.1"}])
-    with pytest.raises(MeterError, match=r"2 GPUs called 0000:c1:00, partitions .*--compute-partition SPX"):
-        AmdBoard("AMD-0000:c1:00")
+    other = {**FIRST, "bdf": "0000:c1:00.1", "hip_uuid": "GPU-00000000000000a1"}
+    machine(boards=[FIRST, other, SECOND])
+    with pytest.raises(MeterError, match=rf"{name} is one of 2 partitions .*--compute-partition SPX"):
+        AmdBoard(f"AMD-{name}")
 
 
 def test_a_reset_in_a_window_leaves_its_energy_unknown(machine):
