@@ -40,5 +40,6 @@ def test_what_is_known_to_work_is_allowed(lowest):
     """GIVEN the project's own files THEN no lower bound is above the version in constraints.txt."""
     known = dict(lowest._known_versions(ROOT))
     bounds = dict(line.split("==") for line in lowest.lowest_versions(ROOT))
-    assert bounds.keys() <= known.keys() | {"pillow"}
+    untried = {"amdsmi", "zeus-apple-silicon"}  # no board was there to try them on
+    assert bounds.keys() <= known.keys() | {"pillow"} | untried
     assert [name for name in bounds if name in known and Version(bounds[name]) > Version(known[name])] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from energyscope.metering.choice import OF_POWER
 from energyscope.reasons import Reason, reason
 
 SLOW_TICK_S = 0.25
@@ -39,7 +40,7 @@ def _on_the_sensor(sensor: Facts) -> Iterator[Reason]:
     period = sensor.get("tick_period_s")
     if period is not None and period > SLOW_TICK_S:
         yield reason("slow-ticks", period_s=period, window_s=6 * period)
-    if sensor.get("meter") in ("nvml-power", "nvidia-smi"):
+    if sensor.get("meter") in OF_POWER:
         yield reason("counter-unused", why=sensor.get("choice"))
     agreement = sensor.get("counter_power") or {}
     ratio = agreement.get("ratio")

@@ -127,7 +127,7 @@ def step_test(
 
 
 def load_test(meter: Meter, replayer: LoadReplay, load: Sequence[Call]) -> dict[str, Any]:
-    """Watch a meter of the processor at rest and under a load; takes some 5 s.
+    """Watch a meter of a counter at rest and under a load; takes some 5 s.
 
     Returns:
         `idle_facts`, ``bystanders``, ``load_w``, and ``idle_noise`` and ``load_noise``: the relative deviation of
@@ -138,6 +138,7 @@ def load_test(meter: Meter, replayer: LoadReplay, load: Sequence[Call]) -> dict[
 
     """
     replayer.run(load, WARM_UP_S)
+    replayer.synchronize()
     with meter:
         begin = time.monotonic()
         sensor = _at_rest(meter, replayer)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import DeviceError, UsageError
+from energyscope.metering.amd.board import PREFIX
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +68,7 @@ def why_no_gpu() -> str:
     """Return which of the three usual causes it is, for a message."""
     import torch
 
-    if torch.version.cuda is None:
+    if torch.version.cuda is None and torch.version.hip is None:
         return "this torch was built without CUDA"
     if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
         return "CUDA_VISIBLE_DEVICES hides every GPU"
@@ -76,11 +78,26 @@ def why_no_gpu() -> str:
 def cuda_uuid(device: torch.device) -> str:
     """Return the UUID by which CUDA knows a GPU, without the ``GPU-`` or ``MIG-`` that NVML puts before it.
 
-    CUDA and NVML may number GPUs differently, and CUDA_VISIBLE_DEVICES changes only CUDA's numbers.
+    CUDA and NVML may number GPUs differently, and CUDA_VISIBLE_DEVICES changes only CUDA's numbers. With ROCm it
+    is ``AMD-`` and the UUID as ROCm writes it, or else the PCI address.
     """
     import torch
 
-    return str(torch.cuda.get_device_properties(device).uuid)
+    properties = torch.cuda.get_device_properties(device)
+    return str(properties.uuid) if torch.version.hip is None else PREFIX + _of_hip(properties)
+
+
+def _of_hip(properties: Any) -> str:
+    """Return the UUID of HIP's device, whose 16 bytes are its hexadecimal digits, else its PCI address.
+
+    Boards without a number of their own have no such UUID, and older versions of torch tell no PCI address.
+    """
+    uuid = str(properties.uuid)
+    digits = bytes.fromhex(uuid.replace("-", "")).decode("ascii", errors="replace").lower()
+    if re.fullmatch(r"[0-9a-f]{16}", digits):
+        return digits
+    address = [getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
+    return uuid if None in address else ":".join(f"{number:02x}" for number in address).zfill(10)
 
 
 def visible_gpus() -> dict[str, torch.device]:

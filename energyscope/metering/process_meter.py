@@ -47,7 +47,7 @@ class Watcher:
         self._process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=pipe)
         if self._process.stdout is not None:
             os.set_blocking(self._process.stdout.fileno(), False)
-            with contextlib.suppress(OSError):  # a user may be allowed less
+            with contextlib.suppress(OSError, AttributeError):  # a user may be allowed less; macOS cannot
                 fcntl.fcntl(self._process.stdout.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def drain(self) -> list[dict[str, Any]]:

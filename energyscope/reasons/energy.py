@@ -72,6 +72,9 @@ WORDS: dict[str, str] = {
     "read-around-components": "the meter was read once before and once after each component of ordinary passes; "
     "nested components in passes of their own",
     # which meter was taken, and what it reads
+    "amd-counter": "AMD SMI's energy counter, polled by a separate process",
+    "apple-counters": "macOS's energy counters of {domains:list}, polled by a separate process: they count "
+    "whatever runs on the chip, not this process alone; of an Ultra chip they may be those of one of its two dies",
     "asked-for": "asked for",
     "averaged-power": "this GPU reports only averaged power (over about {seconds:in s}); the averaging is undone",
     "counter-ticks": "the energy counter answers and ticks about every {period_s:in s}",
@@ -83,6 +86,7 @@ WORDS: dict[str, str] = {
     "nvml-shadowed": "the deprecated package `pynvml` hides the maintained binding: "
     "pip uninstall pynvml, then pip install --force-reinstall nvidia-ml-py",
     "no-dram-counter": "this processor has no counter of its memory: DRAM's energy is not in the joules",
+    "others-not-watched": "what else runs on the processor is not watched here: its energy counts too",
     "played-back": "played back from {trace}",
     "power-answers": "{field} answers",
     "processor-counters": "RAPL's counters of {domains:list}, polled by a separate process: they count "

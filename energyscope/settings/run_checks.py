@@ -9,11 +9,10 @@ from energyscope.errors import UsageError
 from energyscope.loading.checkpoint_formats import format_of
 from energyscope.loading.options import QUANTIZED, check_quantization
 from energyscope.loading.sharding.device_maps import check_device_map
+from energyscope.metering.choice import OF_POWER
 from energyscope.runs.store import RunStore
 from energyscope.settings.fields import check_each
 from energyscope.settings.run import BOTH, RUN_METERS, SPLIT_STAGES, RunSettings
-
-WITHOUT_COUNTER = ("nvml-power", "nvidia-smi")
 
 
 def check(settings: RunSettings) -> None:
@@ -110,7 +109,7 @@ def _check_triggered(settings: RunSettings) -> None:
     """Refuse what only replay can do."""
     if "cuda-graph" in settings.executions:
         raise UsageError("--sampling triggered reads the meter between launches: use --execution eager")
-    if settings.meter in WITHOUT_COUNTER:
+    if settings.meter in OF_POWER:
         raise UsageError(f"--sampling triggered reads an energy counter, which {settings.meter} has not: use nvml")
     of_replay = {
         "--window": settings.window_s is not None,

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from energyscope.errors import UsageError
-from energyscope.metering.choice import DEFAULT_WATTS, GPU_METERS
+from energyscope.metering.choice import DEFAULT_WATTS, SERVER_METERS
 from energyscope.settings.budget import CARBON, PRICE
 from energyscope.settings.fields import PANELS, check_each, read_options, setting, settings_of
 
@@ -59,7 +59,7 @@ class ServingSettings:
     timeout_s: float = setting(
         60.0, "Seconds after which a request has failed.", HOW, option="--timeout", above=0, unit="seconds"
     )
-    meter: str = setting("auto", "As of `energyscope run`.", HOW, choices=GPU_METERS)
+    meter: str = setting("auto", "As of `energyscope run`.", HOW, choices=SERVER_METERS)
     watts: float = setting(DEFAULT_WATTS, "Power of the modelled meter.", HOW, above=0, unit="watts")
     seed: int = setting(0, "Of prompts, orders and times.", HOW, least=0)
     price: float | None = setting(None, PRICE, OUTPUT, above=0)

@@ -14,12 +14,12 @@ from energyscope.diagnostics.polling import effect_of_polling
 from energyscope.diagnostics.sensor import load_test, processor_load, steady_load, step_test
 from energyscope.errors import MeterError
 from energyscope.loading.devices import pick_device
-from energyscope.metering.choice import open_meter
+from energyscope.metering.amd.board import is_amd
+from energyscope.metering.choice import OF_POWER, open_meter, processor_meter
+from energyscope.metering.counter.source import DeniedError
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.nvml.binding import binding_problem
 from energyscope.metering.nvml.devices import list_gpus
-from energyscope.metering.rapl.meter import RaplMeter
-from energyscope.metering.rapl.powercap import DeniedError
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, join, reason
 from energyscope.replay.calls import Call
@@ -31,7 +31,7 @@ from energyscope.stages.sampling_interval import SAMPLING_TAKES_S, sampling_inte
 
 STAGE = "sensor"
 AGREEMENT_S = 5.0  # of load, over which counter and power are compared
-PROCESSOR_S = 5.0
+COUNTER_S = 5.0
 POLLING_S = 10.0  # of load, in each way of polling
 
 
@@ -85,7 +85,7 @@ def _of_gpu(
     uuid: str, target: torch.device, facts: dict[str, Any], polling_s: float | None, progress: Progress
 ) -> dict[str, Any]:
     """Look at a GPU's sensor, thoroughly where it is given how long each way of polling lasts (s)."""
-    problem = binding_problem()
+    problem = None if is_amd(uuid) else binding_problem()
     sensor, verdict = {}, None
     try:
         sensor = _sensor(uuid, target, polling_s, progress)
@@ -117,8 +117,8 @@ def _kept_reference(target: torch.device, facts: dict[str, Any], found: dict[str
 def _of_processor(target: torch.device, changes: list[Reason], progress: Progress) -> dict[str, Any]:
     """Look at the processor's energy counters; where they cannot be read, joules are modelled."""
     try:
-        meter = RaplMeter()
-        progress(STAGE, f"the processor's counters (about {PROCESSOR_S:.0f} s)", 0, 1)
+        meter = processor_meter()
+        progress(STAGE, f"the processor's counters (about {COUNTER_S:.0f} s)", 0, 1)
         sensor = load_test(meter, Replayer(target), processor_load())
     except MeterError as error:
         unusable = [reason("meter-unusable", error=error)]
@@ -132,7 +132,11 @@ def _of_processor(target: torch.device, changes: list[Reason], progress: Progres
 def _sensor(uuid: str, target: torch.device, polling_s: float | None, progress: Progress) -> dict[str, Any]:
     """Measure the sensor; thoroughly, where it is given how long each way of polling lasts (s)."""
     sensor: dict[str, Any] = {}
-    measurements = _measurements(uuid, Replayer(target), steady_load(target), polling_s)
+    replayer, load = Replayer(target), steady_load(target)
+    if is_amd(uuid):
+        progress(STAGE, f"the counter at rest and under load (about {COUNTER_S:.0f} s)", 0, 1)
+        return load_test(open_meter("auto", gpu_uuid=uuid), replayer, load)
+    measurements = _measurements(uuid, replayer, load, polling_s)
     for done, measurement in enumerate(measurements):
         progress(STAGE, f"{measurement.label} (about {measurement.seconds:.0f} s)", done, len(measurements))
         sensor |= measurement.measure()
@@ -179,6 +183,6 @@ def _unused_gpus(device: str) -> list[Reason]:
 
 
 def _verdict(sensor: dict[str, Any], changes: list[Reason]) -> Reason:
-    if sensor["meter"] != "nvml":
+    if sensor["meter"] in OF_POWER:
         return reason("energy-from-power", meter=sensor["meter"])
     return reason("energy-measurable-with-advice" if changes else "energy-measurable")

@@ -23,6 +23,7 @@ from energyscope.loading import LoadedModel, parameter_count, weight_bytes
 from energyscope.loading.devices import cuda_uuid
 from energyscope.loading.linears import is_linear
 from energyscope.loading.options import QUANTIZED
+from energyscope.metering.amd.board import is_amd
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import CPU
 from energyscope.reasons import Reason, reason
@@ -39,13 +40,14 @@ PACKAGES = ("energyscope-llm", "torch", "transformers", "accelerate", "bitsandby
 
 
 def environment() -> dict[str, Any]:
-    """Return the versions of Python, of the packages that matter and of CUDA, and how FP32 products are made."""
+    """Return the versions of Python, CUDA or HIP and the packages that matter, and how FP32 products are made."""
     versions = {name.replace("-", "_"): _version(name) for name in PACKAGES}
     products = torch.get_float32_matmul_precision()  # on a GPU, products cost what TF32 or true FP32 costs
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cuda": torch.version.cuda,
+        "hip": torch.version.hip,
         "threads": torch.get_num_threads(),
         "float32_matmul_precision": f"{products} ({'no TF32' if products == 'highest' else 'TF32 allowed'})",
         **versions,
@@ -88,18 +90,25 @@ def _version(package: str) -> str | None:
 
 
 def gpu_uuid(device: torch.device) -> str | None:
-    """Return the UUID of a CUDA device, as NVML writes that of a whole GPU; None for the CPU."""
-    return f"GPU-{cuda_uuid(device)}" if device.type == "cuda" else None
+    """Return the UUID of a CUDA device, as NVML writes that of a whole GPU; None for the CPU.
+
+    That of an AMD GPU is as `cuda_uuid` has it.
+    """
+    if device.type != "cuda":
+        return None
+    uuid = cuda_uuid(device)
+    return uuid if is_amd(uuid) else f"GPU-{uuid}"
 
 
 def device_facts(device: torch.device) -> dict[str, Any]:
-    """Return what is known of the device; on a GPU, with NVML's answers (None where it gives none).
+    """Return what is known of the device; on an NVIDIA GPU, with NVML's answers (None where it gives none).
 
     Of a MIG slice, ``uuid`` and ``memory_bytes`` are its own, and NVML's answers those of the whole GPU.
     """
     if device.type != "cuda":
         return {"type": "cpu", "name": _cpu_name(), "uuid": None, "index": None}
     properties = torch.cuda.get_device_properties(device)
+    uuid = cuda_uuid(device)
     facts = {
         "type": "cuda",
         "name": properties.name,
@@ -109,11 +118,13 @@ def device_facts(device: torch.device) -> dict[str, Any]:
         "memory_bytes": properties.total_memory,
         "power_limit_w": None,
     }
+    if is_amd(uuid):
+        return facts
     try:
         from energyscope.metering.nvml.board import Board
         from energyscope.metering.nvml.devices import find_gpu
 
-        gpu = find_gpu(cuda_uuid(device))
+        gpu = find_gpu(uuid)
         return {**facts, **Board(gpu.parent_uuid or gpu.uuid).facts(), "uuid": gpu.uuid}
     except MeterError:
         return facts  # torch can use GPUs that NVML cannot be asked about; the meter says why

@@ -92,6 +92,8 @@ def _of_map(settings: RunSettings, device_map: str) -> MeasuredDevices:
 def _named(settings: RunSettings, by_device: torch.device) -> MeasuredDevices:
     if not torch.cuda.is_available():
         raise UsageError(f"--gpu-id measures GPUs, and the model runs on the CPU ({why_no_gpu()}): leave it out")
+    if torch.version.hip is not None:
+        raise UsageError("--gpu-id names NVIDIA's GPUs: with ROCm use --device cuda:N, or HIP_VISIBLE_DEVICES")
     gpus = resolve_gpus(settings.gpu_id)
     device = _cuda_device(gpus[0])
     if settings.device not in {"auto", "cuda"} and device != by_device:

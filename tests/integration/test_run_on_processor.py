@@ -1,4 +1,4 @@
-"""A whole run whose joules are those of the processor's counters, in a powercap tree that a process writes."""
+"""A whole run whose joules are those of the processor's counters, which stand-ins write."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from fake_counters.fake_scene import place
 from fake_powercap import one_socket
 
 from energyscope.metering import claims, waiting
-from energyscope.metering.rapl import meter as rapl
+from energyscope.metering.counter import meter as counter
 from energyscope.reasons import reason
 from energyscope.runs.store import load_run
 from energyscope.stages import phases, session, settling
@@ -30,7 +31,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(session, "REWARM_S", 0.1)
     monkeypatch.setattr(settling, "LEADS_S", (0.0,))
     monkeypatch.setattr(settling, "SETTLED_S", 0.1)
-    monkeypatch.setattr(rapl, "OtherLoad", lambda: SimpleNamespace(notes=[], signs=lambda own_bytes: []))
+    monkeypatch.setattr(counter, "OtherLoad", lambda: SimpleNamespace(notes=[], signs=lambda own_bytes: []))
 
 
 @pytest.mark.slow
@@ -59,6 +60,21 @@ def test_a_run_on_the_processor_is_measured(command, tmp_path, meter):
         assert "CUDA graph or larger" not in text
     assert reason("processor-counters", domains=["package-0", "dram"]) in run.document["sensor"]["notes"]
     assert run.document["device"]["measured"] == []  # of GPUs
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick")
+def test_a_run_on_apples_chip_is_measured(command, tmp_path, monkeypatch):
+    """GIVEN a stand-in for a Mac's counters of 15 W WHEN a model runs on the CPU THEN its joules are theirs."""
+    place(monkeypatch, tmp_path / "scene.json", cpu_w=12.0, gpu_w=2.0, dram_w=1.0)
+    done = command("run", "tiny-gpt2", "--meter", "apple", *QUICK, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    run = load_run(tmp_path / "measured")
+    assert (run.document["sensor"]["meter"], run.modelled, set(run.energy["meter"])) == ("apple", False, {"apple"})
+    model = run.energy.iloc[0]
+    assert model["energy_mj"] == pytest.approx(15.0 * model["time_us"] / 1e3, rel=0.05)
+    assert reason("apple-counters", domains=["cpu", "gpu", "dram"]) in run.document["sensor"]["notes"]
+    assert "MODELLED" not in done.stdout + (run.path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
+from fake_counters.fake_scene import place
 from fake_nvml.nvidia_smi import install
 from fake_powercap import one_socket
 
@@ -14,6 +17,7 @@ from energyscope.reasons import reason, split
 STEADY = "gpu GPU-aaaa Fake H200\nat 0 power_w 200"
 NO_COUNTER = f"{STEADY}\nat 0 fail nvmlDeviceGetTotalEnergyConsumption 3"
 NO_POWER = f"{NO_COUNTER}\nat 0 fail nvmlDeviceGetFieldValues 3\nat 0 fail nvmlDeviceGetPowerUsage 3"
+AMD = {"bdf": "0000:c1:00.0", "serial": "0xE65A2C0A3EC2B6B1", "watts": 300.0}
 SMI = {"uuid": "GPU-aaaa", "answers": {"name": "Fake H200", "power.draw": "200.0"}}
 
 
@@ -126,7 +130,8 @@ def test_auto_takes_the_processors_counters(tmp_path, monkeypatch):
         meter = open_meter("auto", gpu_uuid=None)
         modelled = would_model("auto", on_gpu=False)
     assert (meter.name, meter.device, meter.modelled, modelled) == ("rapl", "cpu", False, False)
-    assert meter.describe()["choice"].code == "counter-ticks"
+    (choice,) = split(meter.describe()["choice"])
+    assert choice.code == "counter-ticks"
     assert would_model("modelled", on_gpu=False)
     assert would_model("modelled", on_gpu=True)
     assert not would_model("auto", on_gpu=True)
@@ -136,19 +141,68 @@ def test_counters_that_stand_still_are_not_measured_silently(tmp_path, monkeypat
     """GIVEN counters that are frozen THEN auto models and says why, and rapl by its name fails."""
     monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
     one_socket(tmp_path)
-    monkeypatch.setattr("energyscope.metering.rapl.meter.STILL_S", 0.2)
+    monkeypatch.setattr("energyscope.metering.counter.meter.STILL_S", 0.2)
     assert "stands still" in open_meter("auto", gpu_uuid=None).describe()["choice"]
     with pytest.raises(MeterError, match="stands still"):
         open_meter("rapl", gpu_uuid=None)
 
 
-def test_a_gpus_joules_are_not_those_of_the_processor():
-    """WHEN the model runs on a GPU THEN rapl is refused."""
+def test_auto_on_a_mac_takes_its_chip(tmp_path, monkeypatch):
+    """GIVEN macOS without RAPL THEN auto takes the chip's counters and says why not RAPL's; only there."""
+    place(monkeypatch, tmp_path / "scene.json", cpu_w=10.0)
+    assert open_meter("auto", gpu_uuid=None).modelled
+    monkeypatch.setattr("sys.platform", "darwin")
+    meter = open_meter("auto", gpu_uuid=None)
+    taken, failed = split(meter.describe()["choice"])
+    assert (meter.name, meter.device, meter.modelled) == ("apple", "cpu", False)
+    assert taken.code == "counter-ticks"
+    assert "no energy counter of a processor" in failed.values["error"]
+
+
+def test_a_mac_without_the_package_is_modelled(tmp_path, monkeypatch):
+    """GIVEN macOS without the package THEN auto models, and says what is missing."""
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setitem(sys.modules, "zeus_apple_silicon", None)
+    meter = open_meter("auto", gpu_uuid=None)
+    assert meter.modelled
+    assert "energyscope-llm[apple]" in meter.describe()["choice"]
+
+
+def test_auto_on_an_amd_gpu_takes_its_counter(fake_nvml, tmp_path, monkeypatch):
+    """GIVEN a GPU of ROCm THEN auto takes AMD SMI's counter, and NVML is not asked, though it answers."""
+    fake_nvml(STEADY)
+    monkeypatch.setattr("energyscope.metering.nvml.binding.load_nvml", None)
+    place(monkeypatch, tmp_path / "scene.json", boards=[AMD])
+    meter = open_meter("auto", gpu_uuid="AMD-e65a2c0a3ec2b6b1")
+    (choice,) = split(meter.describe()["choice"])
+    assert (meter.name, meter.device, choice.code) == ("amd", "AMD-e65a2c0a3ec2b6b1", "counter-ticks")
+
+
+def test_an_amd_gpu_without_a_counter_is_never_modelled_silently(tmp_path, monkeypatch):
+    """GIVEN no counter of a board THEN auto is an error that says so and names --meter modelled."""
+    place(monkeypatch, tmp_path / "scene.json", boards=[AMD], errors={"energy": 2})
+    with pytest.raises(MeterError, match=r"does not offer it.*--meter modelled"):
+        open_meter("auto", gpu_uuid="AMD-e65a2c0a3ec2b6b1")
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"), [("nvml", "AMD-e65a2c0a3ec2b6b1"), ("nvidia-smi", "AMD-0000:c1:00"), ("amd", "GPU-aaaa")]
+)
+def test_a_meter_of_the_other_maker_is_refused(name, gpu):
+    """WHEN a GPU is of another maker than the meter THEN one line says so."""
+    with pytest.raises(UsageError, match=r"measures (AMD|NVIDIA)'s GPUs, and this is one of (NVIDIA|AMD)"):
+        open_meter(name, gpu_uuid=gpu)
+
+
+@pytest.mark.parametrize("name", ["rapl", "apple"])
+@pytest.mark.parametrize("gpu", ["GPU-aaaa", "AMD-e65a2c0a3ec2b6b1"])
+def test_a_gpus_joules_are_not_those_of_the_processor(name, gpu):
+    """WHEN the model runs on a GPU THEN the meters of processors are refused."""
     with pytest.raises(UsageError, match="measures the processor"):
-        open_meter("rapl", gpu_uuid="GPU-aaaa")
+        open_meter(name, gpu_uuid=gpu)
 
 
-@pytest.mark.parametrize("name", ["nvml", "nvml-power", "nvidia-smi"])
+@pytest.mark.parametrize("name", ["nvml", "nvml-power", "nvidia-smi", "amd"])
 def test_measuring_meters_on_a_cpu_are_refused(name):
     """A meter that measures GPUs is never replaced silently."""
     with pytest.raises(UsageError, match="modelled"):

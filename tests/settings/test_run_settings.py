@@ -37,7 +37,7 @@ from energyscope.settings.run import RunSettings
         ({"methods": ()}, "--methods names nothing"),
         ({"stages": ()}, "--stages names nothing"),
         ({"meter": "recorded"}, "tests"),
-        ({"meter": "watts"}, "known: auto, modelled, nvidia-smi, nvml, nvml-power"),
+        ({"meter": "watts"}, "known: amd, apple, auto, modelled, nvidia-smi, nvml, nvml-power, rapl"),
         ({"sampling": "trigered"}, "did you mean 'triggered'"),
         ({"sampling": "triggered", "execution": "cuda-graph"}, "--execution eager"),
         ({"sampling": "triggered", "execution": "both"}, "--execution eager"),

@@ -9,13 +9,15 @@ from unittest.mock import Mock
 import pytest
 import torch
 from clocks import ThreadClock
+from fake_counters.fake_scene import place
 from fake_powercap import one_socket
 from sensor_stand_ins import IDLE_W, MACHINE, STEP, UUID, Counter, FakeLoad, Load, hurry, simulated
 
 from energyscope.cli.doctor import sensor_lines
 from energyscope.diagnostics import polling, sensor
 from energyscope.errors import MeterError
-from energyscope.metering.rapl.powercap import ROOT_VARIABLE, DeniedError
+from energyscope.metering.counter.source import DeniedError
+from energyscope.metering.rapl.powercap import ROOT_VARIABLE
 from energyscope.reasons import read, reason
 from energyscope.stages import doctor
 from energyscope.stages.doctor import examine
@@ -70,7 +72,7 @@ def test_a_processor_with_counters(tmp_path, monkeypatch):
     monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
     monkeypatch.setattr(sensor, "IDLE_S", 0.5)
     monkeypatch.setattr(sensor, "STEP_S", 0.5)
-    monkeypatch.setattr("energyscope.metering.rapl.meter.OtherLoad", lambda: QUIET)
+    monkeypatch.setattr("energyscope.metering.counter.meter.OtherLoad", lambda: QUIET)
     with one_socket(tmp_path).writing():
         findings = examine("cpu")
     found = findings["sensor"]
@@ -87,10 +89,45 @@ def test_a_processor_with_counters(tmp_path, monkeypatch):
 def test_counters_that_only_root_may_read(tmp_path, monkeypatch):
     """GIVEN counters that are denied THEN the command that lets everybody read them is advised."""
     refused = DeniedError("sudo chmod")
-    monkeypatch.setattr(doctor, "RaplMeter", Mock(side_effect=refused))
+    monkeypatch.setattr(doctor, "processor_meter", Mock(side_effect=refused))
     findings = examine("cpu")
     assert findings["advice"] == [reason("meter-unusable", error="sudo chmod")]
     assert findings["verdict"].code == "energy-only-modelled"
+
+
+def test_an_amd_gpu(tmp_path, monkeypatch):
+    """GIVEN a counter of 300 W THEN it is told at rest and under load, and nothing is asked of NVML."""
+    uuid = "AMD-e65a2c0a3ec2b6b1"
+    place(
+        monkeypatch,
+        tmp_path / "scene.json",
+        boards=[{"bdf": "0000:c1:00.0", "serial": "0xE65A2C0A3EC2B6B1", "watts": 300.0}],
+    )
+    monkeypatch.setattr(doctor, "pick_device", lambda device: torch.device("cpu"))
+    monkeypatch.setattr(doctor, "gpu_uuid", lambda device: uuid)
+    monkeypatch.setattr(doctor, "device_facts", lambda device: {"type": "cuda", "name": "MI300X", "uuid": uuid})
+    monkeypatch.setattr(doctor, "steady_load", lambda device: sensor.processor_load())
+    monkeypatch.setattr(doctor, "binding_problem", Mock(side_effect=AssertionError))
+    hurry(monkeypatch)
+    findings = examine("auto")
+    found = dict(sensor_lines(findings["sensor"]))
+    assert findings["sensor"]["meter"] == "amd"
+    assert findings["sensor"]["load_w"] == pytest.approx(300, rel=0.1)
+    assert found["note"] == "AMD SMI's energy counter, polled by a separate process"
+    assert (findings["advice"], findings["verdict"].code) == ([], "energy-measurable")
+
+
+def test_a_mac(tmp_path, monkeypatch):
+    """GIVEN the counters of Apple's chip THEN the doctor shows them as it does RAPL's."""
+    place(monkeypatch, tmp_path / "scene.json", cpu_w=10.0, gpu_w=1.0, dram_w=1.0)
+    monkeypatch.setattr("energyscope.metering.counter.meter.OtherLoad", lambda: QUIET)
+    monkeypatch.setattr("sys.platform", "darwin")
+    hurry(monkeypatch)
+    findings = examine("cpu")
+    assert findings["sensor"]["meter"] == "apple"
+    assert findings["sensor"]["load_w"] == pytest.approx(12, rel=0.1)
+    assert findings["verdict"].code == "processor-measurable"
+    assert findings["advice"] == []
 
 
 def test_a_gpu_that_torch_cannot_use_is_said(fake_nvml, monkeypatch):

@@ -60,6 +60,17 @@ def test_a_gpu_without_nvml_is_described_by_cuda(fake_nvml, cuda):
     assert (device["uuid"], device["name"], device["power_limit_w"]) == ("GPU-bbbb", "CUDA's name", None)
 
 
+def test_a_gpu_of_rocm_is_described_without_nvml(fake_nvml, cuda, monkeypatch):
+    """GIVEN torch with ROCm THEN the GPU has the UUID that ROCm writes, and NVML is not asked."""
+    fake_nvml(TWO)
+    monkeypatch.setattr("energyscope.metering.nvml.devices.find_gpu", None)
+    monkeypatch.setattr(torch.version, "hip", "6.4.1")
+    device = facts.device_facts(cuda("65363561-3263-3061-3365-633262366231"))
+    assert (device["type"], device["name"], device["power_limit_w"]) == ("cuda", "CUDA's name", None)
+    assert device["uuid"] == facts.gpu_uuid(torch.device("cuda", 0)) == "AMD-e65a2c0a3ec2b6b1"
+    assert facts.environment()["hip"] == "6.4.1"
+
+
 def test_only_measured_gpus_are_named(fake_nvml):
     """A modelled meter measures no GPU."""
     fake_nvml(TWO)

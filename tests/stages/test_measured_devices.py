@@ -44,6 +44,16 @@ def test_a_gpu_is_found_by_its_uuid(fake_nvml, cuda, name, order, device):
     assert find_devices(settings(gpu_id=(name,))) == MeasuredDevices(torch.device(device), ("GPU-1a9f-11",))
 
 
+def test_gpus_of_rocm_are_not_named_by_nvml(fake_nvml, cuda, monkeypatch):
+    """GIVEN torch with ROCm WHEN --gpu-id is given THEN one line says what to use; without it the GPU is known."""
+    fake_nvml(TWO)
+    cuda("AMD-e65a2c0a3ec2b6b1")
+    monkeypatch.setattr(torch.version, "hip", "6.4.1")
+    with pytest.raises(UsageError, match=r"--gpu-id names NVIDIA's GPUs: .*HIP_VISIBLE_DEVICES"):
+        find_devices(settings(gpu_id=("0",)))
+    assert find_devices(settings()).gpus == ("AMD-e65a2c0a3ec2b6b1",)
+
+
 def test_an_index_is_nvmls_whatever_its_order(fake_nvml, cuda):
     """WHEN NVML's order changes THEN the same index is another board, on CUDA's side too."""
     machine = fake_nvml(TWO)

@@ -18,7 +18,7 @@ from energyscope.comparison.basis import TOTAL
 from energyscope.comparison.boards import board_factor
 from energyscope.diagnostics.reference_layer import ON_CPU, ON_GPU, reference_layer
 from energyscope.metering.group import MeterGroup
-from energyscope.metering.rapl import meter as rapl
+from energyscope.metering.counter import meter as counter
 from energyscope.stages import doctor, reference, settling
 from energyscope.stages.facts import device_facts
 from energyscope.stages.reference import carried_reference, conditions_of, kept_reference, outdated, record_of
@@ -167,7 +167,7 @@ def test_the_doctor_measures_a_processor(tmp_path, monkeypatch):
     short = SamplingBudget(passes=3, budget_s=0.1, window_s=0.4, preheat_s=0.1, idle_each_pass=False)
     monkeypatch.setattr(reference, "sampling_budget", lambda meter: short)
     monkeypatch.setattr(settling, "LEADS_S", (0.0,))
-    monkeypatch.setattr(rapl, "OtherLoad", lambda: SimpleNamespace(notes=[], signs=lambda own_bytes: []))
+    monkeypatch.setattr(counter, "OtherLoad", lambda: SimpleNamespace(notes=[], signs=lambda own_bytes: []))
     with one_socket(tmp_path / "powercap").writing():
         found = doctor.examine("cpu", reference=True)["reference"]
         again = doctor.examine("cpu")["reference"]

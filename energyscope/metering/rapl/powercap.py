@@ -12,22 +12,17 @@ power.
 
 from __future__ import annotations
 
-import itertools
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from energyscope.errors import MeterError
+from energyscope.metering.counter.source import Counter, DeniedError
 
 ROOT_VARIABLE = "ENERGYSCOPE_POWERCAP"
 ROOT = "/sys/class/powercap"
 COUNTED = ("package", "dram")  # beginnings of names
 MOST_W = 1000.0  # of one package: a counter cannot begin again twice in less than its range at this power
-
-
-class DeniedError(MeterError):
-    """There are counters, and this user may not read them."""
 
 
 @dataclass
@@ -52,21 +47,22 @@ class Domain:
         return self.risen_uj
 
 
-class Powercap:
-    """All packages and their DRAM as one counter, of millijoules since it was made; ``names`` are what it adds up.
+class Powercap(Counter):
+    """All packages and their DRAM as one counter, of millijoules since it was made.
 
-    ``most_gap_s`` is how far apart two reads may be: after longer, a counter may have begun again unseen.
+    ``root`` is the tree (None: that of the environment, or the system's).
 
     Raises:
         MeterError: there is no such counter (`DeniedError`: none that this user may read).
 
     """
 
-    def __init__(self, root: Path | None = None) -> None:
-        self.root = root or Path(os.environ.get(ROOT_VARIABLE) or ROOT)
+    def __init__(self, root: Path | str | None = None) -> None:
+        self.root = Path(root or os.environ.get(ROOT_VARIABLE) or ROOT)
+        self.place = str(self.root)
         try:
-            self.domains = list(self._domains())
-            for domain in self.domains:
+            self._counters = self._found()
+            for domain in self._counters:
                 domain.last_uj = domain.shown_uj()
         except PermissionError as error:
             raise DeniedError(
@@ -75,15 +71,15 @@ class Powercap:
             ) from error
         except (OSError, ValueError) as error:
             raise MeterError(f"the processor's energy counters cannot be read: {error}") from error
-        self.names = [domain.name for domain in self.domains]
-        if not any(name.startswith("package") for name in self.names):
+        self.domains = [domain.name for domain in self._counters]
+        if not any(name.startswith("package") for name in self.domains):
             raise MeterError(
                 f"{self.root} has no energy counter of a processor (RAPL): virtual machines and containers often "
                 "have none, and others need the kernel's module intel_rapl_msr"
             )
-        self.most_gap_s = min(domain.range_uj for domain in self.domains) / 1e6 / MOST_W
+        self.most_gap_s = min(domain.range_uj for domain in self._counters) / 1e6 / MOST_W
 
-    def _domains(self) -> list[Domain]:
+    def _found(self) -> list[Domain]:
         """Return the counters to add up; a part is listed by itself, and once more in its package's folder."""
         folders = [*self.root.glob("intel-rapl:*"), *self.root.glob("intel-rapl:*/intel-rapl:*")]
         domains: dict[str, Domain] = {}
@@ -96,36 +92,10 @@ class Powercap:
         return list(domains.values())
 
     def energy_mj(self) -> float:
-        """Return the energy (mJ) since this was made, by all counters.
-
-        Raises:
-            MeterError: one of them does not answer.
-
-        """
         try:
-            return sum([domain.read_uj() for domain in self.domains]) / 1e3
+            return sum([domain.read_uj() for domain in self._counters]) / 1e3
         except (OSError, ValueError) as error:
             raise MeterError(f"the processor's energy counter cannot be read any more: {error}") from error
 
-
-def update_period_s(powercap: Powercap, *, changes: int, most_s: float) -> float:
-    """Return the median time (s) between two changes of the first counter; takes that many of them.
-
-    Raises:
-        MeterError: it stands still.
-
-    """
-    first = powercap.domains[0]
-    begin_s = now_s = time.monotonic()
-    times_s, last_uj = list[float](), first.shown_uj()
-    while len(times_s) <= changes:
-        if now_s - begin_s > most_s:
-            raise MeterError(
-                f"the energy counter of {first.name} stands still: {len(times_s)} changes in {most_s:.1f} s"
-            )
-        shown_uj, now_s = first.shown_uj(), time.monotonic()
-        if shown_uj != last_uj:
-            times_s.append(now_s)
-            last_uj = shown_uj
-    gaps = sorted(later - earlier for earlier, later in itertools.pairwise(times_s))
-    return gaps[len(gaps) // 2]
+    def shown(self) -> float:
+        return self._counters[0].shown_uj()

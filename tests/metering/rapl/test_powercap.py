@@ -8,13 +8,14 @@ import pytest
 from fake_powercap import FakePowercap, one_socket
 
 from energyscope.errors import MeterError
-from energyscope.metering.rapl.powercap import DeniedError, Powercap, update_period_s
+from energyscope.metering.counter.source import DeniedError
+from energyscope.metering.rapl.powercap import Powercap
 
 
 def test_packages_and_dram_count_and_nothing_twice(tmp_path):
     """GIVEN core, psys and the package's second place THEN package and DRAM are added up, each once."""
     one_socket(tmp_path)
-    assert Powercap(tmp_path).names == ["package-0", "dram"]
+    assert Powercap(tmp_path).domains == ["package-0", "dram"]
 
 
 def test_sockets_are_added_up(tmp_path):
@@ -37,7 +38,7 @@ def test_the_folders_alone_are_enough(tmp_path):
     tree = FakePowercap(tmp_path)
     tree.add("intel-rapl:0", "package-0")
     tree.add("intel-rapl:0/intel-rapl:0:0", "dram")
-    assert Powercap(tmp_path).names == ["package-0", "dram"]
+    assert Powercap(tmp_path).domains == ["package-0", "dram"]
 
 
 def test_a_counter_that_wraps_goes_on_each_time(tmp_path):
@@ -118,18 +119,3 @@ def test_a_counter_that_goes_away_is_an_error(tmp_path):
     file.unlink()
     with pytest.raises(MeterError, match="cannot be read any more"):
         counters.energy_mj()
-
-
-def test_a_counter_that_stands_still_is_told(tmp_path):
-    """GIVEN counters that never change THEN looking for their period ends with that."""
-    one_socket(tmp_path)
-    with pytest.raises(MeterError, match=r"package-0 stands still: 0 changes in 0\.[12] s"):
-        update_period_s(Powercap(tmp_path), changes=3, most_s=0.1)
-
-
-def test_the_period_is_that_of_the_writer(tmp_path):
-    """GIVEN counters that a process writes every millisecond THEN their period is about that."""
-    tree = one_socket(tmp_path)
-    with tree.writing():
-        period_s = update_period_s(Powercap(tmp_path), changes=50, most_s=20.0)
-    assert 0.001 <= period_s < 0.01

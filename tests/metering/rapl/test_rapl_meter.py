@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import numpy as np
 import pytest
-from clocks import Clock
 from fake_nvml.waiting import wait_for_error, wait_until
 from fake_powercap import FakePowercap, one_socket
 
 from energyscope.errors import MeterError
 from energyscope.metering import process_meter
+from energyscope.metering.counter import meter as meters
 from energyscope.metering.group import MeterGroup
-from energyscope.metering.rapl import meter as meters
-from energyscope.metering.rapl import sampler
 from energyscope.metering.rapl.meter import RaplMeter
 from energyscope.metering.ticks import mean_power
 from energyscope.reasons import reason
@@ -114,52 +111,3 @@ def test_the_watching_process_ends_with_the_meter(tmp_path, monkeypatch):
     with tree.writing(), RaplMeter(tmp_path) as meter:
         process = meter._watcher._process
     assert process.returncode == 0
-
-
-class Counter:
-    """A counter of 50 W that changes every millisecond, in its own time; ``stops`` holds spans without reads."""
-
-    def __init__(self, stops=()):
-        self.clock = Clock(1e-5)
-        self._stops = list(stops)
-
-    def energy_mj(self):
-        self.clock.sleep(0.00003)
-        return 50.0 * (self.clock.now_s // 0.001)
-
-    def goes_on(self):
-        """Tell whether its first second lasts, and stop the reader for a while where that is due."""
-        if self._stops and self.clock.now_s >= self._stops[0][0]:
-            self.clock.sleep(self._stops.pop(0)[1])
-        return self.clock.now_s < 1.0
-
-
-def records(monkeypatch, counter, **options):
-    """Return what is emitted of a counter in its first second."""
-    seen = []
-    monkeypatch.setattr(sampler, "time", counter.clock)
-    monkeypatch.setattr("energyscope.metering.nvml.sampler.time", counter.clock)
-    sampler.watch(counter.energy_mj, seen.append, counter.goes_on, **options)
-    return seen
-
-
-def test_changes_are_seen_sharply_and_seldom(monkeypatch):
-    """GIVEN a change every millisecond THEN one is seen about every 21 ms, within a tenth of a millisecond."""
-    counter = Counter()
-    seen = records(monkeypatch, counter)
-    assert 40 <= len(seen) <= 50
-    for record in seen:
-        assert record["after_s"] - record["before_s"] < 0.00015
-        assert record["before_s"] <= record["energy_mj"] / 50.0 * 0.001 + 1e-4
-        assert record["energy_mj"] / 50.0 * 0.001 <= record["after_s"] + 1e-4
-    assert seen[0]["power_w"] is None
-    assert [record["power_w"] for record in seen[1:]] == pytest.approx([50.0] * (len(seen) - 1), rel=0.02)
-    json.dumps(seen)
-
-
-def test_a_gap_in_which_a_counter_may_have_wrapped_is_a_reset(monkeypatch):
-    """GIVEN no read for 0.3 s WHEN a counter may wrap within 0.2 s THEN that tick, and no other, is a reset."""
-    seen = records(monkeypatch, Counter([(0.5, 0.3)]), most_gap_s=0.2)
-    (reset,) = [record for record in seen if record["reset"]]
-    assert reset["after_s"] > 0.8
-    assert reset["before_s"] < 0.81

@@ -1,6 +1,6 @@
 """What else keeps the processor busy: its counters hold the joules of every process.
 
-Processor time of all processes, from /proc/stat, is compared with that of this one and of what it started.
+Processor time of all processes, from Linux's /proc/stat, is compared with that of this one and of what it started.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ BUSY_CORES = 0.05  # of others, beside each core that is ours, one at least
 
 
 class OtherLoad:
-    """Looks for processor time that others took, from one check to the next."""
+    """Looks for processor time that others took, from one check to the next; a note says where it cannot."""
 
     def __init__(self, proc: Path = PROC) -> None:
-        self.notes: list[Reason] = []
         self._proc = proc
-        self._before = self._times()
+        self._watches = (proc / "stat").exists()
+        self.notes: list[Reason] = [] if self._watches else [reason("others-not-watched")]
+        self._before = self._times() if self._watches else (0.0, 0.0, 0.0)
 
     def signs(self, own_bytes: int | None = None) -> list[Reason]:  # noqa: ARG002 - of device memory; none here
         """Return a reason where others were busy since the check before, by more than 5 % of what is ours.
 
         Its number is a power of two: from one check to the next, it would else be another one each time.
         """
+        if not self._watches:
+            return []
         (then_s, all_then, own_then), now = self._before, self._times()
         self._before = now
         seconds = now[0] - then_s

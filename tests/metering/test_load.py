@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from energyscope.metering.rapl import load
-from energyscope.metering.rapl.load import TICKS_PER_S, OtherLoad
+from energyscope.metering import load
+from energyscope.metering.load import TICKS_PER_S, OtherLoad
 from energyscope.reasons import reason
 
 

@@ -1,0 +1,1 @@
+"""AMD's GPUs, through AMD SMI (the package amdsmi)."""
