@@ -17,8 +17,8 @@ from energyscope.adapters import Adapter
 from energyscope.comparison.basis import TOTAL
 from energyscope.comparison.boards import board_factor
 from energyscope.diagnostics.reference_layer import ON_CPU, ON_GPU, reference_layer
-from energyscope.metering.group import MeterGroup
 from energyscope.metering.counter import meter as counter
+from energyscope.metering.group import MeterGroup
 from energyscope.stages import doctor, reference, settling
 from energyscope.stages.facts import device_facts
 from energyscope.stages.reference import carried_reference, conditions_of, kept_reference, outdated, record_of

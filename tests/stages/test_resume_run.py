@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -41,9 +42,10 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that failed in the second phase of its profile, after some of that phase's windows."""
+    root = tmp_path_factory.mktemp("runs")
     profile, begun = phases.profile, []
 
     def failing(*args: Any, journal: Any, **options: Any) -> Any:
@@ -58,11 +60,16 @@ def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
         return profile(*args, journal=full, **options)
 
-    monkeypatch.setattr(phases, "profile", failing)
-    with pytest.raises(ModelError, match="planted"):
-        run("tiny-llama", root=tmp_path, **OPTIONS)
-    monkeypatch.undo()
-    return tmp_path / "stopped"
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ModelError, match="planted"):
+        patch.setattr(phases, "profile", failing)
+        run("tiny-llama", root=root, **OPTIONS)
+    return root / "stopped"
+
+
+@pytest.fixture
+def stopped(failed: Path, tmp_path: Path) -> Path:
+    """A copy of that run, for a test to go on with."""
+    return Path(shutil.copytree(failed, tmp_path / "stopped"))
 
 
 def shape(done: Run) -> Any:
