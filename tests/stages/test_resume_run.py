@@ -60,9 +60,10 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
         return profile(*args, journal=full, **options)
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(ModelError, match="planted"):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(phases, "profile", failing)
-        run("tiny-llama", root=root, **OPTIONS)
+        with pytest.raises(ModelError, match="planted"):
+            run("tiny-llama", root=root, **OPTIONS)
     return root / "stopped"
 
 
