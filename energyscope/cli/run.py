@@ -110,6 +110,7 @@ def _of_run(path: Path, *, new_run: bool) -> tuple[RunSettings, list[str] | None
     if new_run:
         settings = settings_in(read_document(path))
         device = "auto" if settings.tensor_parallel else settings.device  # torchrun gives each process its own
+        settings = replace(settings, locked_clock_mhz=None)  # of the sweep that the run was a cell of
         return replace(settings, name=None, root=path.parent, device=device), None
     return resumable(path)
 

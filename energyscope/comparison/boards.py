@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from energyscope.comparison.basis import DYNAMIC, Basis
+from energyscope.comparison.basis import DYNAMIC, TOTAL, Basis
 from energyscope.intervals import Interval, interval, ratio
 
 
@@ -14,11 +14,12 @@ from energyscope.intervals import Interval, interval, ratio
 class BoardFactor:
     """How many times the joules of the baseline's board the other run's board takes for the reference workload.
 
-    Of all energy, or of work, whichever the runs are compared by.
+    Of all energy (``basis`` ``total``), or of work (``dynamic``), whichever the runs are compared by.
     """
 
     workload: str
     factor: Interval
+    basis: Basis = TOTAL
 
     def remaining(self, relative: Interval | None) -> Interval | None:
         """Return a ratio of joules divided by the factor; the errors of both are in its interval."""
@@ -39,7 +40,7 @@ def board_factor(baseline: Mapping[str, Any], other: Mapping[str, Any], basis: B
         return None
     before, now = _energy(first, basis), _energy(second, basis)
     factor = ratio(now, before) if now and before else None
-    return BoardFactor(str(first["workload"]), factor) if factor and factor.known else None
+    return BoardFactor(str(first["workload"]), factor, basis) if factor and factor.known else None
 
 
 def _energy(reference: Mapping[str, Any], basis: Basis) -> Interval | None:

@@ -19,6 +19,7 @@ from energyscope.metering.ticks import Array
 
 FIRST = 5  # windows from which the number of all is decided
 NORMAL_QUANTILE = 1.959964  # 97.5 % of the normal distribution
+REPEATS = 0.004  # relative deviation of equal measurements on one board (reports/repeatability-h200)
 FLOOR_QUANTILE = 1.645  # with 1.96, intervals would cover 98 % and more where timing is the whole noise
 LEAST_CORRELATED = 4  # windows
 MOST_CORRELATED = 0.95
@@ -256,3 +257,17 @@ def spread(values: Sequence[float | None]) -> float | None:
     if len(known) < 2 or known.mean() == 0:
         return None
     return float(known.std(ddof=1) / abs(known.mean()))
+
+
+def repeatable(
+    value: float | None, low: float | None, high: float | None
+) -> tuple[float, float] | tuple[None, None]:
+    """Return limits of an energy that have in them what equal measurements on one board differ by.
+
+    One session's windows do not show that; the two deviations are independent, and add in quadrature. None of what
+    is not known.
+    """
+    if value is None or low is None or high is None:
+        return None, None
+    between = NORMAL_QUANTILE * REPEATS * value
+    return value - math.hypot(value - low, between), value + math.hypot(high - value, between)

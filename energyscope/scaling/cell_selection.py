@@ -197,7 +197,7 @@ def _check_alike(observations: Sequence[Observation], mixed: Collection[str]) ->
         if len(groups) < 2 or field in SHARED or field in mixed:
             continue
         runs = {value: _listed(item.run for item in groups[value]) for value in sorted(groups)}
-        named = "; ".join(f"{value}: {names}" for value, names in runs.items())
+        named = "; ".join(f"{'default' if value == '' else value}: {names}" for value, names in runs.items())
         option = f", choose one with --{field}" if field in OPTIONS else ""
         remedy = f"{option}, or add --mixed {field}" if field in MIXABLE else ""
         why = f"; method {_methods(observations)}" if field == "method" else ""

@@ -59,7 +59,7 @@ class Cell:
     (an MLP: the number of layers); only laws over several models need it to be right. ``flops`` are those that
     laws count: nominal ones as measured, executed ones after `on_executed_flops`, which keeps the others as
     ``nominal_flops`` (``executed_flops`` None: not recorded, or unknown). ``board`` is a UUID or a name, ``limit``
-    what it was held to (``400 W``, ``1200 MHz``; empty: nothing below its default), ``method`` the revision that
+    what it was held to (``400 W``, ``1200 MHz``; empty: its default), ``method`` the revision that
     its passes are of (`runs.method.method_of`).
     """
 

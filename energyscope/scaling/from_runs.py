@@ -46,13 +46,13 @@ def board_of(document: Mapping[str, Any]) -> str:
 
 
 def limit_of(document: Mapping[str, Any]) -> str:
-    """Return what a run's GPU was held to: the clock that a sweep locked, or a power limit below its default."""
+    """Return what a run's GPU was held to: a clock that a sweep locked, or a power limit that is no default."""
     clock = (document.get("settings") or {}).get("locked_clock_mhz")
     if clock:
         return str(Limit(clock_mhz=clock))
     device = document.get("device") or {}
     limit, default = (finite(device.get(name)) for name in ("power_limit_w", "default_power_limit_w"))
-    return str(Limit(power_w=limit)) if limit is not None and default is not None and limit < default else ""
+    return str(Limit(power_w=limit)) if limit is not None and default is not None and limit != default else ""
 
 
 def _observation(run: Run, tree: EnergyTree) -> Observation:

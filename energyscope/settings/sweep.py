@@ -200,7 +200,8 @@ class SweepSettings:
     @property
     def limits(self) -> tuple[str, ...]:
         """What the GPU is held to in turn at each shape (``400 W``); at first it is as it was found, empty."""
-        return "", *(f"{watts} W" for watts in self.power_limits), *(f"{mhz} MHz" for mhz in self.clocks)
+        limits = ("", *(f"{watts} W" for watts in self.power_limits), *(f"{mhz} MHz" for mhz in self.clocks))
+        return tuple(dict.fromkeys(limits))
 
     def _check_limits(self) -> None:
         """Refuse to change a GPU that nobody allowed to, or where this process measures no cell."""
@@ -217,6 +218,8 @@ class SweepSettings:
             raise UsageError(
                 f"{asked} is for one model and execution, measured in this process: sweep the others apart"
             )
+        if self.run.meter == "modelled":
+            raise UsageError(f"{asked} changes joules, which --meter modelled does not see: leave one of them out")
         if self.run.device == "cpu" or self.run.device_map or len(self.run.gpu_id) > 1:
             raise UsageError(f"{asked} changes one GPU, which the whole model must be on: leave it out")
 

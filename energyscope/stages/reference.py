@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from energyscope.adapters import Adapter
 from energyscope.diagnostics.reference_layer import ReferenceShape, reference_layer, reference_shape
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
-from energyscope.metering.interval import NORMAL_QUANTILE
+from energyscope.metering.interval import repeatable
 from energyscope.progress import Progress, silent
 from energyscope.reasons import reason
 from energyscope.runs.schema import EnergyRow
@@ -29,7 +28,6 @@ STAGE = "reference"
 TAKES_S = 40.0  # about, where the interval of the sensor's samples is known
 WINDOW_S = 1.5  # so long that hardly any period of the layer beats with the sensor, which would need pauses
 LEAST_GRADES = ("A", "B")  # a worse one says nothing about boards, which differ by some percent
-REPEATS = 0.004  # relative deviation of equal measurements on one board (reports/repeatability-h200)
 # What a measurement depends on beside the board, by its name in words: of another one, runs do not carry it.
 CONDITIONS = {
     "workload": "workload",
@@ -37,6 +35,7 @@ CONDITIONS = {
     "torch": "PyTorch",
     "driver": "driver",
     "power_limit_w": "power limit",
+    "threads": "CPU threads",
 }
 
 Facts = Mapping[str, Any]
@@ -102,7 +101,6 @@ def record_of(row: EnergyRow, shape: ReferenceShape, facts: Facts, meter: str) -
     record = {
         "board": board_of(facts),
         **conditions_of(facts, meter, shape),
-        "threads": torch.get_num_threads() if facts["type"] == "cpu" else None,
         "measured": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
     }
     if row.quality not in LEAST_GRADES:
@@ -125,20 +123,6 @@ def record_of(row: EnergyRow, shape: ReferenceShape, facts: Facts, meter: str) -
     }
 
 
-def repeatable(
-    value: float | None, low: float | None, high: float | None
-) -> tuple[float, float] | tuple[None, None]:
-    """Return limits of an energy that have in them what equal measurements on one board differ by.
-
-    One session's windows do not show that; the two deviations are independent, and add in quadrature. None of what
-    is not known.
-    """
-    if value is None or low is None or high is None:
-        return None, None
-    between = NORMAL_QUANTILE * REPEATS * value
-    return value - math.hypot(value - low, between), value + math.hypot(high - value, between)
-
-
 def board_of(facts: Facts) -> str:
     """Return what a reference is kept by: a GPU's UUID; a processor has none, and goes by its machine.
 
@@ -149,7 +133,8 @@ def board_of(facts: Facts) -> str:
 
 def conditions_of(facts: Facts, meter: str, shape: ReferenceShape) -> dict[str, Any]:
     """Return what a measurement of the workload depends on beside the board."""
-    values = (shape.name, meter, torch.__version__, facts.get("driver"), facts.get("power_limit_w"))
+    threads = torch.get_num_threads() if facts["type"] == "cpu" else None
+    values = (shape.name, meter, torch.__version__, facts.get("driver"), facts.get("power_limit_w"), threads)
     return dict(zip(CONDITIONS, values, strict=True))
 
 

@@ -40,6 +40,7 @@ from energyscope.stages.resume_run import with_tuples
 from energyscope.stages.sweep import measure_cells
 from energyscope.stages.sweep_dry_run import SweepPlan, preview_sweep
 from energyscope.stages.sweep_engine import check_engine
+from energyscope.stages.sweep_limits import try_limits
 
 RETRIED = ("failed", "does not fit")
 SOFTWARE = ("torch", "transformers", "cuda", "bitsandbytes")  # other kernels, other joules
@@ -66,6 +67,7 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
             return _ended(sweep)
         if settings.by is None:
             _check_alike(sweep, lacking, settings)
+            try_limits(settings.limits, find_devices(settings.run))
         else:
             check_engine(settings)
             _check_software(sweep, lacking)

@@ -353,7 +353,9 @@ def _sections(context: Context) -> dict[str, Any]:
             **device,
             "measured": facts.measured_gpus(meters),
             "spread": spread,
-            "reference": None if spread else carried_reference(device, meters.name, loaded.device),
+            "reference": None
+            if spread or context.settings.locked_clock_mhz
+            else carried_reference(device, meters.name, loaded.device),
         },
         "boot": facts.boot(),
     }

@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from energyscope.errors import UsageError
+from energyscope.metering.amd.board import is_amd
+from energyscope.metering.claims import is_claimed
+from energyscope.metering.nvml.board import Board
 from energyscope.metering.nvml.devices import find_gpu
 from energyscope.metering.nvml.limits import Limit, LimitChanges
+from energyscope.metering.nvml.neighbours import own_processes
 from energyscope.stages.measured_devices import MeasuredDevices
 
 
@@ -18,7 +22,8 @@ def limits_held(limits: Sequence[str], where: MeasuredDevices) -> Iterator[Calla
     At the end it is as it was found, also where this process is killed. Without limits nothing is changed.
 
     Raises:
-        UsageError: a limit is out of the GPU's range, or the model is not on one NVIDIA GPU.
+        UsageError: a limit is out of the GPU's range, another process uses the GPU, or the model is not on one of
+            NVIDIA's alone.
         MeterError: the GPU's limits cannot be read, or were not put back; the function's: it cannot be held so.
 
     """
@@ -27,7 +32,10 @@ def limits_held(limits: Sequence[str], where: MeasuredDevices) -> Iterator[Calla
     if not wanted:
         yield lambda _: None
         return
-    with LimitChanges(find_gpu(where.gpus[0]).uuid) as changes:
+    gpu = find_gpu(where.gpus[0]).uuid
+    if is_claimed(gpu) or set(Board(gpu).processes() or ()) - own_processes():
+        raise UsageError("another process uses this GPU, which a limit would slow: wait for its end")
+    with LimitChanges(gpu) as changes:
         changes.require(wanted)
         yield lambda text: changes.set(Limit.of(text))
 
@@ -39,16 +47,17 @@ def check_one_gpu(limits: Sequence[str], where: MeasuredDevices) -> None:
         UsageError: it is not.
 
     """
-    if any(limits) and len(where.gpus) != 1:
+    if any(limits) and (len(where.gpus) != 1 or is_amd(where.gpus[0])):
         raise UsageError("--power-limit and --gpu-clock are for a model on one NVIDIA GPU: leave them out")
 
 
 def try_limits(limits: Sequence[str], where: MeasuredDevices) -> None:
-    """Hold the GPU to the last of the limits for a moment, to learn whether that may be done.
+    """Hold the GPU to a power limit and to a clock for a moment, to learn whether that may be done.
 
     Raises:
         EnergyscopeError: as `limits_held`.
 
     """
     with limits_held(limits, where) as hold:
-        hold(limits[-1])
+        for text in {Limit.of(text).power_w is None: text for text in limits}.values():  # one of each kind
+            hold(text)

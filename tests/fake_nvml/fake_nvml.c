@@ -314,10 +314,12 @@ ANSWER(nvmlDeviceGetPowerUsage, unsigned, mean_power_mw(gpu, "average_s", 1.0))
 ANSWER(nvmlDeviceGetEnforcedPowerLimit, unsigned, 1e3 * value_now(gpu, "limit_w", 700))
 ANSWER(nvmlDeviceGetPowerManagementLimit, unsigned, 1e3 * value_now(gpu, "limit_w", 700))
 ANSWER(nvmlDeviceGetPowerManagementDefaultLimit, unsigned, 1e3 * value_now(gpu, "default_limit_w", 700))
+static double most_w(int gpu) { return value_now(gpu, "max_limit_w", value_now(gpu, "default_limit_w", 700)); }
+
 int nvmlDeviceGetPowerManagementLimitConstraints(void *handle, unsigned *least, unsigned *most) {
     ON_GPU(gpu, handle);
     *least = (unsigned)(1e3 * value_now(gpu, "min_limit_w", 200));
-    *most = (unsigned)(1e3 * value_now(gpu, "default_limit_w", 700));
+    *most = (unsigned)(1e3 * most_w(gpu));
     return OK;
 }
 
@@ -332,7 +334,7 @@ static int set(int gpu, const char *key, double value) {
 int nvmlDeviceSetPowerManagementLimit(void *handle, unsigned milliwatts) {
     ON_GPU(gpu, handle);
     double watts = milliwatts / 1e3;
-    if (watts < value_now(gpu, "min_limit_w", 200) || watts > value_now(gpu, "default_limit_w", 700)) return INVALID;
+    if (watts < value_now(gpu, "min_limit_w", 200) || watts > most_w(gpu)) return INVALID;
     return set(gpu, "limit_w", watts);
 }
 

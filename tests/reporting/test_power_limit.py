@@ -33,10 +33,10 @@ def test_a_load_at_the_limit_is_told_what_to_try(tmp_path):
     report = report_of(tmp_path / "run")
     sentence = lower_limit_sentence(report)
     assert sentence == (
-        "Decoding ran at the board's power limit of 700 W, so a lower one may save energy. That was not measured, "
-        "and energyscope sets no limit. As root, nvidia-smi -i GPU-aaaa -pl 550 sets one to try (the board allows "
-        "200 W and more), and -pl 700 the present one again. Run this again with it: energyscope compare tells "
-        "what it saves."
+        "Decoding ran at the board's power limit of 700 W, so a lower one may save energy. That was not measured "
+        "here; energyscope sweep --power-limit measures it. As root, nvidia-smi -i GPU-aaaa -pl 550 sets one to "
+        "try (the board allows 200 W and more), and -pl 700 the present one again. Run this again with it: "
+        "energyscope compare tells what it saves."
     )
     assert changes.section(report).data["power_limit"] == sentence
 

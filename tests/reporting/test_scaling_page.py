@@ -260,9 +260,9 @@ def test_the_limit_of_the_least_energy_is_named_with_what_it_costs(made: dict[st
     answer = LawsAnswer(made["limits"])
     assert answer.sentence.startswith("At 300 W, ")
     assert "less energy" in answer.sentence
-    assert "40 % more time than as found" in answer.sentence
+    assert "40 % more time than at the default" in answer.sentence
     assert answer.follows.startswith("Energy x delay is least at ")
-    assert "nvidia-smi -pl 300" in answer.follows
+    assert "nvidia-smi -i GPU-1 -pl 300" in answer.follows
     table = tables(LAWS.shown(made["limits"]))["limits"]
-    assert [row["held"] for row in table.rows[:3]] == ["as found", "500 W", "300 W"]
+    assert [row["held"] for row in table.rows[:3]] == ["the default", "500 W", "300 W"]
     assert table.rows[0]["energy"].value == 0.0

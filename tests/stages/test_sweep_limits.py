@@ -10,12 +10,14 @@ import pytest
 import torch
 
 from energyscope.errors import MeterError, UsageError
+from energyscope.metering.claims import claimed
 from energyscope.metering.nvml.board import Board
 from energyscope.runs.store import load_run
 from energyscope.runs.sweeps import sweep_rows
+from energyscope.scaling.from_runs import limit_of
 from energyscope.settings.run import RunSettings
+from energyscope.stages import resume_sweep, sweep_limits
 from energyscope.stages import sweep as module
-from energyscope.stages import sweep_limits
 from energyscope.stages.measured_devices import MeasuredDevices
 from energyscope.stages.resume_sweep import settings_in
 from energyscope.stages.sweep import SweepSettings, sweep
@@ -90,6 +92,46 @@ def test_the_board_is_put_back_where_a_cell_is_interrupted(board, tmp_path, monk
     assert now(board) == (650, 1980)
 
 
+def test_a_limit_above_the_default_is_one_too(board, fake_nvml, tmp_path):
+    """GIVEN a board of at most 600 W, 450 by default, THEN 600 W is a limit, is measured once, and is put back."""
+    fake_nvml(f"gpu {board.uuid} Fake RTX\nat 0 default_limit_w 450\nat 0 max_limit_w 600\nat 0 limit_w 450")
+    made = sweep(settings(tmp_path, power_limits=(600, 450, 600)))
+    assert [cell.held_to for cell in made.cells] == ["", "600 W", "450 W"]
+    assert {cell.state for cell in made.cells} == {"done"}
+    assert now(board)[0] == 450
+    device = {"default_power_limit_w": 450.0}
+    assert [limit_of({"device": {**device, "power_limit_w": watts}}) for watts in (600.0, 450.0)] == ["600 W", ""]
+
+
+def test_a_gpu_that_others_use_is_left_alone(board, tmp_path):
+    """GIVEN a run of somebody on the board THEN the sweep is refused, and no limit is changed."""
+    with claimed([board.uuid], "another"), pytest.raises(UsageError, match="another process uses this GPU"):
+        sweep(settings(tmp_path, power_limits=(400,)))
+    assert now(board) == (650, 1980)
+
+
+def test_a_resume_that_may_not_change_it_loses_nothing(board, fake_nvml, tmp_path, monkeypatch):
+    """GIVEN a limited sweep that was stopped WHEN who resumes it may set no limit THEN it stays as it was."""
+    monkeypatch.setattr(resume_sweep, "find_devices", module.find_devices)
+    monkeypatch.setattr(resume_sweep, "_check_alike", lambda *_: None)  # the model is on the CPU here
+    real, limited = module.run_loaded, []
+
+    def run_loaded(chosen: RunSettings, *rest: Any, **options: Any) -> Any:
+        limited.append(chosen.name)
+        if len(limited) > 1:
+            raise KeyboardInterrupt
+        return real(chosen, *rest, **options)
+
+    monkeypatch.setattr(module, "run_loaded", run_loaded)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(settings(tmp_path, power_limits=(400,)))
+    before = (tmp_path / "limited" / "sweep.json").read_text()
+    fake_nvml(f"gpu {board.uuid} Fake H200\nat 0 fail nvmlDeviceSetPowerManagementLimit 4")
+    with pytest.raises(MeterError, match="cannot be set"):
+        resume_sweep.resume(tmp_path / "limited")
+    assert (tmp_path / "limited" / "sweep.json").read_text() == before
+
+
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
@@ -133,6 +175,7 @@ def test_a_model_on_the_cpu_has_no_limits(tmp_path):
         ({}, "--allow-clock-changes is for --power-limit and --gpu-clock"),
         ({"power_limits": (400,), "models": ("tiny-gpt2", "tiny-llama")}, "for one model and execution"),
         ({"power_limits": (400,), "run": {"device": "cpu"}}, "changes one GPU"),
+        ({"power_limits": (400,), "run": {"meter": "modelled"}}, "--meter modelled does not see"),
         ({"power_limits": (0,)}, "--power-limit must be 1 or more"),
     ],
 )

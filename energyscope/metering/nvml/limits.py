@@ -64,17 +64,21 @@ class AdjustableGpu:
         self._clock_locked = found_w is not None
 
     def facts(self) -> dict[str, Any]:
-        """Return the power limit that was found and the range of limits (W), and the highest clock (MHz)."""
+        """Return the power limit that was found, the default and the range (W), and the highest clock (MHz)."""
         least, most = self._call("read", "power limits", "nvmlDeviceGetPowerManagementLimitConstraints")
+        default = self._call(
+            "read", "default power limit", "nvmlDeviceGetPowerManagementDefaultLimit"
+        )  # laws need it
         sm = self.board.nvml.NVML_CLOCK_SM
         top = self._call("read", "highest clock", "nvmlDeviceGetMaxClockInfo", sm)
-        return {"found_w": self.found_w, "least_w": least / 1e3, "most_w": most / 1e3, "top_mhz": float(top)}
+        watts = {"default_w": default / 1e3, "least_w": least / 1e3, "most_w": most / 1e3}
+        return {"found_w": self.found_w, **watts, "top_mhz": float(top)}
 
     def set(self, limit: Limit) -> None:
         """Hold the GPU to a limit alone: the other kind is put back.
 
         Raises:
-            MeterError: the driver refuses it, or another limit holds afterwards.
+            MeterError: the driver refuses it, or another power limit holds afterwards.
 
         """
         self.restore()

@@ -94,7 +94,8 @@ class LawsAnswer:
         facts, energy = self.facts, self.laws.energy
         if self.laws.case == "limits":
             rows = facts["rows"]
-            shown = rows if len(rows) <= _MOST else [*rows[: _MOST - 1], rows[-1]]
+            best = [row for row in rows[1:] if row[0] == facts["best"]]
+            shown = [rows[0], *best, *(row for row in rows[1:] if row not in best)][:_MOST]
             stats = [
                 Stat(f"{energy}, {name}", fmt.measured(item, "mJ"), fmt.quantity(time_us, "us"), facts["pass"])
                 for name, item, time_us in shown

@@ -52,6 +52,7 @@ def _cells(laws: Laws) -> Table:
         Column("method", "Method"),
         Column("device", "Device"),
         Column("board", "Board", "code"),
+        *([Column("limit", "Held to")] if any(source.get("limit") for source in laws.document["sources"]) else []),
     ]
     rows: list[dict[str, Any]] = [
         {**source, "name": execution_name(source.get("execution")), "href": _link(source, laws.folder)}

@@ -212,7 +212,7 @@ def named(entry: Entry) -> dict[str, str]:
 
 def limit_name(limit: object) -> str:
     """Return what a GPU was held to in words."""
-    return str(limit) if limit else "as found"
+    return str(limit) if limit else "the default"
 
 
 def law_name(law: object) -> str | None:

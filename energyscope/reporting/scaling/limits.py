@@ -29,7 +29,7 @@ def section(laws: Laws) -> Content | None:
     caption = "Down and left is better. Whiskers: 95 % intervals."
     tables = {"limits": table}
     if entries[0]["parts"]:
-        tables["limits-parts"] = _parts(laws, entries[0])
+        tables["limits-parts"] = _parts(laws, entries[0], _labels(laws, entries)[0])
     title = f"{laws.energy} against time, held to a limit"
     return Content(figures=[Figure(BY_LIMIT, title, [View(chart, table)], caption)], tables=tables)
 
@@ -48,11 +48,16 @@ def passes_of(laws: Laws) -> list[Entry]:
 
 def limit_facts(laws: Laws) -> dict[str, Any]:
     """Return the numbers of a sentence: what the limit of the least energy saves, and what it costs in time."""
-    entry = passes_of(laws)[0]
+    entries = passes_of(laws)
+    entry = entries[0]
     rows = {row["limit"]: row for row in entry["rows"]}
     best = rows[entry["least_energy"]] if entry["least_energy"] is not None else None
     return {
-        "pass": shape_name(entry, entry.get("phase")),
+        "pass": _labels(laws, entries)[0],
+        "several": len(entries) > 1,
+        "known": any(row["energy_ratio"] for row in entry["rows"][1:]),
+        "eager": entry.get("execution") == "eager",
+        "board": entry.get("board"),
         "first": limit_name(entry["rows"][0]["limit"]),
         "best": best and best["limit"],
         "energy": from_entry(best["energy_ratio"]) if best else None,
@@ -79,9 +84,7 @@ def _passes(laws: Laws, entries: list[Entry]) -> Table:
         Column("edp_mj_s", "Energy x delay", "mJ s", "its interval is of the energy alone", rank=3),
         Column("best", "Least", rank=1),
     ]
-    labels = [shape_name(entry, entry.get("phase")) for entry in entries]
-    if len(set(labels)) < len(labels):
-        labels = [f"{label}, {more}" for label, more in zip(labels, laws.distinct_labels(entries), strict=True)]
+    labels = _labels(laws, entries)
     rows = [
         cells_of(
             row,
@@ -97,6 +100,14 @@ def _passes(laws: Laws, entries: list[Entry]) -> Table:
     return Table(columns, rows, "Energy and time by limit")
 
 
+def _labels(laws: Laws, entries: list[Entry]) -> list[str]:
+    """Return what passes are called: their shape, with what else distinguishes them from others of that shape."""
+    labels = [shape_name(entry, entry.get("phase")) for entry in entries]
+    if len(set(labels)) == len(labels):
+        return labels
+    return [f"{label}, {more}" for label, more in zip(labels, laws.distinct_labels(entries), strict=True)]
+
+
 def _best(entry: Entry, limit: str) -> str:
     kinds = {"energy": entry["least_energy"], "energy x delay": entry["least_edp"]}
     return ", ".join(name for name, at in kinds.items() if at == limit)
@@ -109,7 +120,7 @@ def _changes(row: Entry) -> dict[str, Any]:
     return {"energy": None if energy is None else difference(energy, one), "time": row["time_ratio"] - 1}
 
 
-def _parts(laws: Laws, entry: Entry) -> Table:
+def _parts(laws: Laws, entry: Entry, label: str) -> Table:
     """Return what the limit of the least energy does to the parts of one pass."""
     columns = [
         Column("part", "Part"),
@@ -117,5 +128,5 @@ def _parts(laws: Laws, entry: Entry) -> Table:
         Column("time", "Change of time", "change"),
     ]
     held, first = limit_name(entry["least_energy"]), limit_name(entry["rows"][0]["limit"])
-    title = f"Parts at {held} over {first}, {shape_name(entry, entry.get('phase'))}"
+    title = f"Parts at {held} over {first}, {label}"
     return Table(columns, [cells_of(part, **named(part), **_changes(part)) for part in entry["parts"]], title)

@@ -90,7 +90,8 @@ def _remarks(sweep: Sweep, rows: Sequence[Mapping[str, Any]], runs: Mapping[str,
     for why, count in weak.items():
         yield f"{fmt.count(count, 'cell')} too noisy: {why}"
     yield f"Sweep: {sweep.path} (each cell is a run in it)"
-    if len(runs) > 1 and len({row["model"] for row in rows}) == 1:
+    alike = len({row["model"] for row in rows}) == len({row["held_to"] for row in rows}) == 1
+    if len(runs) > 1 and alike:  # predictions are of one limit
         length = "--context-length" if sweep.cells[0].phase == "decode" else "--sequence-length"
         model = shlex.quote(sweep.model)
         yield f"Other shapes: energyscope predict {model} --from {path} {length} N --batch-size N"

@@ -50,7 +50,7 @@ def test_a_limit_holds_and_is_put_back(gpu):
     """WHEN a power limit and then a clock is set THEN each holds alone, and at the end it is as it was found."""
     name, _ = gpu
     with LimitChanges(name) as changes:
-        assert changes.facts == {"found_w": 650, "least_w": 200, "most_w": 700, "top_mhz": 1980}
+        assert changes.facts == {"found_w": 650, "default_w": 700, "least_w": 200, "most_w": 700, "top_mhz": 1980}
         changes.set(Limit(power_w=400))
         assert now(name) == (400, 1980)
         changes.set(Limit(clock_mhz=1200))

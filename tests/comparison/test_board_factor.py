@@ -107,7 +107,10 @@ def test_without_both_references_there_is_no_factor(tmp_path: Path, second: dict
     assert source.comparison.pairs[0].boards is None
     assert answer.record()["remaining"] is None
     assert answer.cause.startswith("Only the GPU board differs: boards of one type may differ by several percent.")
-    assert "`energyscope doctor --reference` on each board, before its run, makes them comparable." in answer.cause
+    assert (
+        "`energyscope doctor --reference` on each board, before its run, tells how far they are apart."
+        in answer.cause
+    )
 
 
 def test_on_one_board_there_is_no_factor_and_no_hint(tmp_path: Path) -> None:
