@@ -2,10 +2,13 @@
 
 import errno
 import os
+from dataclasses import replace
 
 import pytest
+from run_builder import build_run
 
 from energyscope.cli import run as command
+from energyscope.runs.store import read_document
 from energyscope.settings.run import RunSettings
 
 
@@ -38,3 +41,15 @@ def test_a_dry_run_that_is_refused_is_a_failure(tmp_path, command):
     done = command("run", "tiny-gpt2", "--dry-run", "--batch-size", "100000000", cwd=tmp_path)
     assert done.returncode == 1
     assert "REFUSED HERE: a pass of 100000000 x 128 tokens" in done.stdout
+
+
+def test_a_new_run_has_the_settings_of_another(command, tmp_path):
+    """GIVEN a cell of a sweep that locked the clock WHEN run anew THEN the settings are its, without a lock."""
+    settings = RunSettings("tiny-gpt2", stages=("profile",), granularity="coarse", sequence_length=8, device="cpu")
+    settings = replace(settings, passes=2, component_budget_s=0.05, window_s=0.01, locked_clock_mhz=1200.0)
+    build_run(tmp_path / "cell", settings=settings.document())
+    done = command("run", "--resume", "cell", "--root", ".", "--new-run", "--quiet", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (made,) = (path for path in tmp_path.iterdir() if path.name != "cell")
+    now = read_document(made)["settings"]
+    assert (now["granularity"], now["sequence_length"], now["locked_clock_mhz"]) == ("coarse", 8, None)
