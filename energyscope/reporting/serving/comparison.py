@@ -142,6 +142,7 @@ class ServedAnswer:
             "eager_total": False,
             "obstacles": [*obstacles, *(condition.name for condition in of_lead)],
             "board": obstacles == [NAMES[BOARD]] and not of_lead,
+            "remaining": None,  # servers carry no reference of their board
             "halves": [fmt.relative(item) for item in (lead.baseline, lead.other)] if lead else [],
             "alone": alone if alone is not lead and alone is not None and alone.relative else None,
             "latencies": any(item.change for point in pair.points for item in point.rows),
