@@ -38,8 +38,8 @@ def command(
         bool,
         typer.Option(
             "--reference",
-            help="Measure also the reference workload, by which `compare` tells two boards apart: 40 s, "
-            "the first time on a board up to 75 s.",
+            help="Measure also the reference workload, by which `compare` tells two boards apart: about a "
+            "minute more, the first time on a board up to two.",
         ),
     ] = False,
     as_json: AsJson = False,

@@ -91,7 +91,7 @@ def _between_cells(energy: Interval | None) -> Interval | None:
 
 
 def _parts(found: Sequence[Observation], held: Sequence[Observation]) -> list[dict[str, Any]]:
-    """Return the ratios of the parts' energies and times, held over as found, the largest first."""
+    """Return the ratios of the parts' energies and times, held over found, the largest part first."""
     common = set(found[0].parts).intersection(*(item.cells for item in (*found, *held))) - set(RESIDUAL)
     parts = []
     for subject in sorted(common, key=lambda name: -found[0].cells[name].energy_mj):

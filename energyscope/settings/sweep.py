@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from energyscope.errors import UsageError
 from energyscope.loading.options import PRECISIONS
+from energyscope.metering.nvml.limits import Limit
 from energyscope.runs.store import RunStore, plain_name
 from energyscope.runs.sweeps import SweepCell
 from energyscope.settings.fields import check_each, select_settings, setting, settings_of
@@ -200,8 +201,9 @@ class SweepSettings:
     @property
     def limits(self) -> tuple[str, ...]:
         """What the GPU is held to in turn at each shape (``400 W``); at first it is as it was found, empty."""
-        limits = ("", *(f"{watts} W" for watts in self.power_limits), *(f"{mhz} MHz" for mhz in self.clocks))
-        return tuple(dict.fromkeys(limits))
+        power = (Limit(power_w=watts) for watts in self.power_limits)
+        clocks = (Limit(clock_mhz=mhz) for mhz in self.clocks)
+        return tuple(dict.fromkeys(map(str, (Limit(), *power, *clocks))))
 
     def _check_limits(self) -> None:
         """Refuse to change a GPU that nobody allowed to, or where this process measures no cell."""
@@ -265,7 +267,7 @@ class SweepSettings:
             context_lengths=(cell.tokens,) if decode else (),
             component_budget_s=self.run.component_budget_s or BUDGET_S,
             stages=self.stages,
-            locked_clock_mhz=float(cell.held_to.removesuffix(" MHz")) if cell.held_to.endswith("MHz") else None,
+            locked_clock_mhz=Limit.of(cell.held_to).clock_mhz,
         )
 
 

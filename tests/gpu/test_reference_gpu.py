@@ -10,13 +10,13 @@ from energyscope.comparison.boards import board_factor
 from energyscope.stages.doctor import examine
 
 pytestmark = pytest.mark.gpu
-LONGEST_S = 90.0
+LONGEST_S = 120.0
 CLOSE = 0.01
 
 
 @pytest.mark.timeout(300)
 def test_one_board_measured_twice_is_one_board(monkeypatch, tmp_path):
-    """GIVEN one board measured twice, each in under 90 s, THEN the factor's interval contains 1 (or nearly)."""
+    """GIVEN one board measured twice, each in under two minutes, THEN the factor is 1, or nearly."""
     monkeypatch.setattr(user_files.typer, "get_app_dir", lambda name: str(tmp_path))
     references = []
     for board in ("once", "again"):

@@ -38,11 +38,8 @@ def watch(
     the read), ``power_w`` (since the record before), ``asleep_s``, and ``reset``: the counter fell, or two reads
     were more than ``most_gap_s`` (s) apart.
     """
-    last_s, last_mj, since_s = (
-        math.inf,
-        -math.inf,
-        None,
-    )  # the read before, and when a change began to be waited for
+    last_s, last_mj = math.inf, -math.inf  # of the read before
+    since_s: float | None = None  # when a change began to be waited for
     tick: tuple[float, float] | None = None
     reset = False
     for mid_s, cost_s, energy_mj in readings(read_mj, emit, keep_going):

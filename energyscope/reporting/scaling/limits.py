@@ -76,10 +76,7 @@ def _passes(laws: Laws, entries: list[Entry]) -> Table:
         Column("held", "Held to"),
         Column("energy_mj", laws.energy, "mJ"),
         Column("latency_us", "Time", "us"),
-        Column(
-            "energy", f"Change of {laws.energy[0].lower()}{laws.energy[1:]}", "change", "against the first limit"
-        ),
-        Column("time", "Change of time", "change", "against the first limit"),
+        *_columns_of_changes(laws),
         Column("power", "Power", "W", rank=2),
         Column("edp_mj_s", "Energy x delay", "mJ s", "its interval is of the energy alone", rank=3),
         Column("best", "Least", rank=1),
@@ -113,6 +110,14 @@ def _best(entry: Entry, limit: str) -> str:
     return ", ".join(name for name, at in kinds.items() if at == limit)
 
 
+def _columns_of_changes(laws: Laws) -> list[Column]:
+    energy = f"Change of {laws.energy[0].lower()}{laws.energy[1:]}"
+    return [
+        Column("energy", energy, "change", "against the first limit"),
+        Column("time", "Change of time", "change", "against the first limit"),
+    ]
+
+
 def _changes(row: Entry) -> dict[str, Any]:
     """Return by what share energy and time change, of their ratios."""
     energy = from_entry(row.get("energy_ratio"))
@@ -124,8 +129,7 @@ def _parts(laws: Laws, entry: Entry, label: str) -> Table:
     """Return what the limit of the least energy does to the parts of one pass."""
     columns = [
         Column("part", "Part"),
-        Column("energy", f"Change of {laws.energy[0].lower()}{laws.energy[1:]}", "change"),
-        Column("time", "Change of time", "change"),
+        *_columns_of_changes(laws),
     ]
     held, first = limit_name(entry["least_energy"]), limit_name(entry["rows"][0]["limit"])
     title = f"Parts at {held} over {first}, {label}"
