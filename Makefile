@@ -33,11 +33,11 @@ PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist lo
 	--max-worker-restart 0
 
 test: $(READY)  ## Run the test suite
-	$(PARALLEL) -m "not gpu and not bench and not alone and not ci"
+	$(PARALLEL) -m "not gpu and not bench and not slurm and not alone and not ci"
 	$(BIN)/python -m pytest -m alone
 
 test-slow: $(READY)  ## Run what .ci/run adds: slow statistics, documents, torchrun
-	$(PARALLEL) -m "ci and not gpu and not bench"
+	$(PARALLEL) -m "ci and not gpu and not bench and not slurm"
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check .

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import shutil
+import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +22,8 @@ FOLDER = "slurm"
 LOST = "lost"  # of a job, until it was submitted often enough: no state of a cell
 TIMEOUT_MIN = 240  # of a cell, unless ``timeout_min`` says otherwise: submitit's own is 5
 LOOK_S = 2.0
+QUEUE_LOOK_S = 30.0  # asking the controller costs it time; a result may also be seen later than its job's end
+ANSWER_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -72,14 +76,23 @@ class SlurmEngine:
     def _round(self, submitit: Any, tasks: Sequence[CellTask]) -> Iterator[tuple[CellTask, CellResult]]:
         """Submit cells once and yield how each ended, as it does; whatever ends this early cancels the others."""
         gpus = int(any(task.on_gpu for task in tasks))
+        folder = Path(tasks[0].root) / FOLDER
         with _in_words():
-            executor = self._executor(submitit, Path(tasks[0].root) / FOLDER, gpus)
+            executor = self._executor(submitit, folder, gpus)
             jobs = dict(zip(executor.map_array(measure_cell, tasks), tasks, strict=True))
+        queue = Queue() if self.cluster == "slurm" else None
         try:
             while jobs:
-                for job in [job for job in jobs if job.done()]:
-                    task = jobs.pop(job)
-                    yield task, _result(job, task)
+                gone = queue.left_by([job.job_id for job in jobs]) if queue else _done(jobs)
+                # whether a file is there, a shared file system may answer from memory; a listing it asks for
+                files = {path.name for path in folder.iterdir()}
+                for job in list(jobs):
+                    if job.paths.result_pickle.name in files:
+                        task = jobs.pop(job)
+                        yield task, _result(job, task)
+                    elif job.job_id in gone:
+                        task = jobs.pop(job)
+                        yield task, _lost(task, f"see {job.paths.stderr}")
                 time.sleep(LOOK_S if jobs else 0.0)
         finally:
             for job in jobs:
@@ -92,6 +105,35 @@ class SlurmEngine:
         return executor
 
 
+@dataclass
+class Queue:
+    """Which jobs Slurm has no more, by ``squeue``.
+
+    submitit asks ``sacct`` instead, every ten minutes; clusters without accounting do not answer that.
+    """
+
+    command: Sequence[str] = ("squeue", "--noheader", "--array", "--format=%i", f"--user={getpass.getuser()}")
+    _absent: frozenset[str] = frozenset()  # at the last look
+    _next_look_s: float = 0.0
+
+    def left_by(self, jobs: Sequence[str]) -> set[str]:
+        """Return the jobs that were absent at two looks, one after the other; none between looks.
+
+        A controller that does not answer has told nothing: its jobs go on.
+        """
+        now = time.monotonic()
+        if now < self._next_look_s:
+            return set()
+        self._next_look_s = now + QUEUE_LOOK_S
+        try:
+            asked = subprocess.run(self.command, capture_output=True, text=True, timeout=ANSWER_S, check=True)
+        except (OSError, subprocess.SubprocessError):
+            return set()
+        absent = frozenset(jobs) - set(asked.stdout.split())
+        gone, self._absent = set(absent & self._absent), absent
+        return gone
+
+
 @contextlib.contextmanager
 def _in_words() -> Iterator[None]:
     """Say what submitit or sbatch refuses in one line."""
@@ -102,12 +144,21 @@ def _in_words() -> Iterator[None]:
         raise UsageError(f"Slurm does not take the cells ({lines[-1]}): change --slurm") from error
 
 
+def _done(jobs: Iterable[Any]) -> set[str]:
+    """Return the ids of submitit's local jobs whose process has ended."""
+    return {job.job_id for job in jobs if job.done()}
+
+
+def _lost(task: CellTask, what: str) -> CellResult:
+    return CellResult(task.name, LOST, f"its job ended without a result ({what})")
+
+
 def _result(job: Any, task: CellTask) -> CellResult:
-    """Return what a job made of its cell; ``lost`` where the job, its process or its GPU went away."""
+    """Return what a job made of its cell; ``lost`` where its process or its GPU went away."""
     try:
         return cast("CellResult", job.result())
     except CellLostError as error:
         return CellResult(task.name, LOST, str(error), gpu=error.gpu)
     except Exception as error:  # noqa: BLE001  submitit's are of many kinds; none says more than its first line
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        return CellResult(task.name, LOST, f"its job ended without a result ({lines[-1]})")
+        return _lost(task, lines[-1])

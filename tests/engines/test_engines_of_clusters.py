@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from energyscope.engines.cell import CellResult, CellTask
 from energyscope.engines.on_ray import RayEngine
-from energyscope.engines.on_slurm import SlurmEngine
+from energyscope.engines.on_slurm import Queue, SlurmEngine
 from energyscope.errors import UsageError
 
 OPTIONS = (
@@ -37,8 +38,9 @@ def test_cells_are_measured_by_workers(engine: RayEngine | SlurmEngine, tmp_path
     assert all((tmp_path / name / "per_layer_energy.csv").is_file() for name in ("cell0", "cell1"))
 
 
-def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    """GIVEN no sbatch on the path, or a package that is not installed, THEN it is said before anything is made."""
+def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """GIVEN no sbatch on the path THEN it is said before anything is made."""
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="use a login node"):
         SlurmEngine(1).check()
 
@@ -69,3 +71,41 @@ def test_a_cell_whose_jobs_are_lost_has_failed_in_the_end(monkeypatch: pytest.Mo
     results = list(SlurmEngine(2, cluster="local").measure(tasks(tmp_path)))
     assert rounds == [3, 3, 3]
     assert {(result.state, result.why) for result in results} == {("failed", "lost 3 times: NODE_FAIL")}
+
+
+def squeue(folder: Path, *answers: str) -> Queue:
+    """Return a queue of which ``squeue`` gives one answer after the other; an empty one is no answer."""
+    for number, answer in enumerate(answers):
+        (folder / f"{number}").write_text(answer, encoding="utf-8")
+    code = (
+        "import pathlib, sys; first = min(pathlib.Path(sys.argv[1]).iterdir());"
+        "answer = first.read_text(); first.unlink(); print(answer); sys.exit(not answer)"
+    )
+    return Queue((sys.executable, "-c", code, str(folder)))
+
+
+@pytest.mark.parametrize(
+    ("answers", "gone"),
+    [
+        (["7_0 7_1", "7_1", "7_1"], [set(), set(), {"7_0"}]),
+        (["7_1", "7_0 7_1", "7_1"], [set(), set(), set()]),
+        (["7_1", "", "7_1"], [set(), set(), {"7_0"}]),
+        (["", "", ""], [set(), set(), set()]),
+    ],
+    ids=["ended", "submitted late", "controller away for a while", "controller away"],
+)
+def test_a_job_is_gone_that_two_looks_at_the_queue_lack(
+    answers: list[str], gone: list[set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN looks at Slurm's queue THEN only a job that two that were answered lack has ended."""
+    monkeypatch.setattr("energyscope.engines.on_slurm.QUEUE_LOOK_S", 0.0)
+    monkeypatch.setattr("energyscope.engines.on_slurm.ANSWER_S", 30.0)
+    queue = squeue(tmp_path, *answers)
+    assert [queue.left_by(["7_0", "7_1"]) for _ in answers] == gone
+
+
+def test_the_queue_is_not_asked_more_often_than_it_should_be(tmp_path: Path) -> None:
+    """GIVEN two looks at once THEN the controller is asked once."""
+    queue = squeue(tmp_path, "7_1", "7_1")
+    assert [queue.left_by(["7_0"]) for _ in range(2)] == [set(), set()]
+    assert len(list(tmp_path.iterdir())) == 1
