@@ -69,6 +69,11 @@ def bursts_on(device: torch.device) -> Bursts:
     Copies stay far below the power limit. Where samples meet bursts of large products of matrices only, the board
     takes its power to be at the limit and lowers its clocks, so that the bursts lose the phase that is looked for.
     """
+    with torch.cuda.device(device):  # events and pauses are the current device's
+        return _bursts(device)
+
+
+def _bursts(device: torch.device) -> Bursts:
     values, seconds = FEWEST_COPIED, 0.0
     while seconds <= LONGEST_BURST_S / 2 and values < MOST_COPIED:
         values *= 2

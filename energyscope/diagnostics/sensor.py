@@ -55,7 +55,8 @@ class LoadReplay(RoundReplay, Protocol):
 
 def steady_load(device: torch.device) -> list[Call]:
     """Return a round of products with weights that are together beyond the L2 cache: steady, below the cap."""
-    dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    with torch.cuda.device(device):
+        dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     rows = torch.randn(INPUT_ROWS, WEIGHT_ROWS, device=device, dtype=dtype)
     own = WEIGHT_ROWS * WEIGHT_COLUMNS * rows.element_size()
     count = 1 + math.ceil(2 * (l2_bytes(device) or own) / own)
