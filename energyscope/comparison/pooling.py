@@ -29,7 +29,17 @@ from typing import TYPE_CHECKING, Any
 from energyscope import format as fmt
 from energyscope.comparison.basis import DYNAMIC, MEASURES, TOTAL, Basis, Measure, basis_of
 from energyscope.comparison.compare import read_runs, with_unique_names
-from energyscope.comparison.conditions import BOARD, NAMES, Condition, boards_of, conditions, value_of
+from energyscope.comparison.conditions import (
+    BOARD,
+    NAMES,
+    Condition,
+    RunComparison,
+    boards_of,
+    conditions,
+    value_of,
+)
+from energyscope.comparison.difference import WORK_PER_GENERATED
+from energyscope.comparison.whole import GENERATION, compare_generations
 from energyscope.errors import UsageError
 from energyscope.grouping import group_by
 from energyscope.intervals import Interval
@@ -52,7 +62,7 @@ _SAID = (BOARD, "driver", "environment.torch", "environment.transformers", "cloc
 
 @dataclass(frozen=True)
 class PooledPart:
-    """One component, or the whole pass, over the runs that have a valid value of it (mJ per pass).
+    """A component, the whole pass, or a token of a generation, over the runs that have a valid value of it (mJ).
 
     ``value`` is the pooled energy with its 95 % interval, ``between`` the standard deviation between runs; both
     None where fewer than two runs have a value. ``measured`` are those by run; ``reasons`` say why others are left
@@ -100,7 +110,10 @@ class PooledPass:
 
 @dataclass(frozen=True)
 class Pooled:
-    """Runs as one estimate: their names, the boards of each (None: no GPU), and what differs, by name."""
+    """Runs as one estimate: their names, the boards of each (None: no GPU), and what differs, by name.
+
+    ``generation`` has what a token took in traced generations, all energy; empty where not every run has one.
+    """
 
     runs: tuple[str, ...]
     model: str
@@ -109,6 +122,7 @@ class Pooled:
     boards: Mapping[str, str | None]
     differing: Mapping[str, tuple[Any, ...]]
     passes: tuple[PooledPass, ...]
+    generation: tuple[PooledPart, ...] = ()
 
     def _repr_html_(self) -> str:
         """Show sentences and table where a notebook shows the estimate."""
@@ -154,6 +168,7 @@ def _pool(runs: Sequence[Run]) -> Pooled:
         boards={run.name: boards_of(run.document) for run in runs},
         differing={NAMES[field]: given for field, given in values.items() if len(set(given)) > 1},
         passes=tuple(_pass(scene, of_scene) for scene, of_scene in in_scenes),
+        generation=tuple(_generation(runs)),
     )
 
 
@@ -197,8 +212,14 @@ def _of_scene(run: Run, scene: str | None) -> Run:
 
 def _refuse_unlike(first: Run, other: Run) -> None:
     step = passes_of(first.document)[0] == "decode"
-    found = conditions(first, other, "step" if step else "pass")
-    unlike = [item for item in (*found.obstacles, *found.notes) if item.field not in _MAY_DIFFER]
+    found: list[RunComparison] = [conditions(first, other, "step" if step else "pass")]
+    if (generations := compare_generations(first, other)) is not None:
+        found.append(generations)
+    unlike = list(
+        dict.fromkeys(
+            item for one in found for item in (*one.obstacles, *one.notes) if item.field not in _MAY_DIFFER
+        )
+    )
     for field, name in _ALSO.items():
         values = [value_of(run.document, field) for run in (first, other)]
         if values[0] != values[1]:
@@ -211,14 +232,25 @@ def _refuse_unlike(first: Run, other: Run) -> None:
         )
 
 
+def _generation(runs: Sequence[Run]) -> Iterator[PooledPart]:
+    """Yield the energies of a token in generations, where every run has one."""
+    documents = {run.name: run.generation for run in runs if run.generation is not None}
+    if len(documents) < len(runs):
+        return
+    for name, unit, read, _ in GENERATION:
+        values = {run: (read(document), False) for run, document in documents.items()}
+        if unit == "mJ" and name != WORK_PER_GENERATED:  # work has no interval
+            yield _pooled(name, "generation", 1, values)
+
+
 def _pass(scene: str | None, runs: Sequence[Run]) -> PooledPass:
     trees = {run.name: _tree(run) for run in runs}
     eager = basis_of([run.document for run in runs]) == DYNAMIC
     basis = DYNAMIC if eager and all(tree.by_work for tree in trees.values()) else TOTAL
     measure = MEASURES[basis]
-    roots = {name: tree.root for name, tree in trees.items()}
+    whole = _pooled_nodes(WHOLE, {name: tree.root for name, tree in trees.items()}, 1, measure)
     parts = sorted(_parts(trees, measure), key=_size, reverse=True)
-    return PooledPass(scene, basis, eager and basis == TOTAL, _pooled(WHOLE, roots, 1, measure), tuple(parts))
+    return PooledPass(scene, basis, eager and basis == TOTAL, whole, tuple(parts))
 
 
 def _tree(run: Run) -> EnergyTree:
@@ -238,24 +270,34 @@ def _parts(trees: Mapping[str, EnergyTree], measure: Measure) -> Iterator[Pooled
         nodes = [node for node in group[0].values() if node is not None]
         sources = {node.source for node in nodes}
         name = nodes[0].name if len(group) == 1 else nodes[0].source if len(sources) == 1 else nodes[0].group
-        yield _pooled(name, group[0], len(group), measure)
+        yield _pooled_nodes(name, group[0], len(group), measure)
 
 
-def _pooled(name: str, nodes: Mapping[str, Node | None], count: int, measure: Measure) -> PooledPart:
-    """Pool the runs that have a valid value with an interval, and say why others are left out."""
+def _pooled_nodes(name: str, nodes: Mapping[str, Node | None], count: int, measure: Measure) -> PooledPart:
+    kind = next((node.kind for node in nodes.values() if node is not None), "")
+    values = {
+        run: (None, False) if node is None else (measure.of(node), measure.invalid(node))
+        for run, node in nodes.items()
+    }
+    return _pooled(name, kind, count, values)
+
+
+def _pooled(name: str, kind: str, count: int, values: Mapping[str, tuple[Interval | None, bool]]) -> PooledPart:
+    """Pool the runs that have a valid value with an interval, and say why others are left out.
+
+    ``values`` are by run, each with whether it is graded invalid.
+    """
     measured, left = {}, dict[str, list[str]]()
-    for run, node in nodes.items():
-        item = None if node is None else measure.of(node)
-        if node is None or item is None:
+    for run, (item, invalid) in values.items():
+        if item is None:
             left.setdefault("not-measured-in", []).append(run)
         elif not item.known or item.above + item.below <= 0:
             left.setdefault("interval-unknown-in", []).append(run)
-        elif measure.invalid(node):
+        elif invalid:
             left.setdefault("too-noisy", []).append(run)
         else:
             measured[run] = item
     reasons = [reason(code, whose=runs) for code, runs in left.items()]
-    kind = next((node.kind for node in nodes.values() if node is not None), "")
     value = between = None
     if len(measured) > 1:
         value, between = random_effects(list(measured.values()))

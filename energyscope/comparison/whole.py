@@ -81,7 +81,7 @@ def _is_invalid(cell: Entry) -> bool:
     return cell.get("quality") == "invalid"
 
 
-_GENERATION: tuple[Quantity, ...] = (
+GENERATION: tuple[Quantity, ...] = (
     (PER_TOKEN, "mJ", _key("rates.joules_per_generated_token", 1e3), None),
     (WORK_PER_GENERATED, "mJ", _work_per_token, None),
     (PER_PROMPT_TOKEN, "mJ", _key("rates.joules_per_prompt_token", 1e3), None),
@@ -192,7 +192,7 @@ def compare_generations(baseline: Run, other: Run) -> GenerationComparison | Non
             (notes if key == "kv_cache" else obstacles).append(condition)
     comparison = replace(comparison, obstacles=tuple(obstacles), notes=tuple(notes))
     generations = baseline.generation, other.generation
-    rows = quantities(_GENERATION, generations, comparison.names(), comparison.basis)
+    rows = quantities(GENERATION, generations, comparison.names(), comparison.basis)
     return GenerationComparison(**vars(comparison), rows=tuple(row for row in rows if not row.missing))
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from generation_builder import Inference, build_inference
 from run_builder import Eager, Shape, build_run
 
 import energyscope
@@ -15,7 +17,8 @@ from energyscope.comparison.pooling import WHOLE, random_effects
 from energyscope.errors import UsageError
 from energyscope.intervals import Interval
 from energyscope.metering.interval import NORMAL_QUANTILE, student_t
-from energyscope.reporting.comparison.pooled import sentences
+from energyscope.reporting.comparison.pooled import pooled_table, sentences
+from energyscope.runs.store import Run
 
 # BCG vaccine against tuberculosis, 13 trials (Colditz and others, JAMA 271 (1994), 698-702): log risk ratios and
 # their variances as in metafor's `dat.bcg`.
@@ -186,3 +189,39 @@ def test_only_boards_of_runs_that_count_are_told(tmp_path: Path) -> None:
     lines = list(sentences(energyscope.pool(runs)))
     assert "over 2 of 3 runs on 1 board" in lines[0]
     assert lines[1].startswith("All on one board")
+
+
+def _inferences(folder: Path, *shapes: Inference) -> list[Run]:
+    return [build_inference(folder / f"r{number}", shape) for number, shape in enumerate(shapes)]
+
+
+SHORT = Inference(layers=2, contexts=(128,))
+
+
+def test_generated_tokens_are_pooled(tmp_path: Path) -> None:
+    """GIVEN three runs whose generations took 0, 3 and 6 % more THEN a token takes what lies between."""
+    runs = _inferences(tmp_path, *(replace(SHORT, seed=at, disagree=1 + 0.03 * at) for at in range(3)))
+    pooled = energyscope.pool(runs)
+    token = pooled.generation[0]
+    measured = [item.value for item in token.measured.values()]
+    assert token.name == "energy per generated token"
+    assert token.value is not None
+    assert min(measured) < token.value.value < max(measured)
+    assert token.between_share == pytest.approx(0.03, rel=0.1)
+    assert any(line.startswith("A generated token takes") and "over 3 runs" in line for line in sentences(pooled))
+    assert [row["phase"] for row in pooled_table(pooled).rows][-len(pooled.generation) :] == [
+        "generation" for _ in pooled.generation
+    ]
+
+
+def test_one_run_without_a_generation_leaves_none_to_pool(tmp_path: Path) -> None:
+    """GIVEN a run without a generation beside one that has it THEN passes are pooled alone."""
+    pooled = energyscope.pool(_inferences(tmp_path, SHORT, replace(SHORT, seed=6, generation=False)))
+    assert pooled.passes
+    assert not pooled.generation
+
+
+def test_other_generations_are_refused(tmp_path: Path) -> None:
+    """GIVEN a generation of another length THEN it is refused by name, as other settings are."""
+    with pytest.raises(UsageError, match=r"differ in .*new tokens \(128, 64\)"):
+        energyscope.pool(_inferences(tmp_path, SHORT, replace(SHORT, seed=6, new_tokens=64)))

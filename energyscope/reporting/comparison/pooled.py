@@ -1,4 +1,4 @@
-"""Pooled runs in the terminal, a pipe and JSON: a line on the whole pass, what differs, a table of components."""
+"""Pooled runs in the terminal, a pipe and JSON: a line on the whole, what differs, a table of components."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from energyscope import format as fmt
-from energyscope.comparison.basis import DYNAMIC
-from energyscope.comparison.pooling import Pooled, PooledPart, PooledPass
+from energyscope.comparison.basis import DYNAMIC, TOTAL, Basis
+from energyscope.comparison.pooling import Pooled, PooledPart
 from energyscope.reasons import reason
 from energyscope.reporting.table import Column, Table
 
+_GENERATION = "generation"
 _FEW = 3  # runs: of two, the interval is 12.7 standard errors wide to either side
 
 
 def pooled_table(pooled: Pooled) -> Table:
-    """Return the whole pass and the components of every phase, the largest first."""
-    bases = {of.basis for of in pooled.passes}
+    """Return the whole pass and the components of every phase, the largest first; then tokens of a generation."""
+    bases = {of.basis for of in pooled.passes} | ({TOTAL} if pooled.generation else set())
     columns = (
         Column("phase", "Phase"),
         Column("component", "Component"),
@@ -33,39 +34,44 @@ def pooled_table(pooled: Pooled) -> Table:
         Column("grade", "Grade", "grade", rank=1),
         Column("note", "Note", "reasons", rank=3),
     )
-    rows = [_row(of, part) for of in pooled.passes for part in (of.whole, *of.parts)]
+    rows = [_row(of.scene, of.basis, part) for of in pooled.passes for part in (of.whole, *of.parts)]
+    rows += [_row(_GENERATION, TOTAL, part) for part in pooled.generation]
     table = Table(columns, rows)
-    several = len(pooled.passes) > 1
+    several = len(pooled.passes) > 1 or bool(pooled.generation)
     return table if several else replace(table, columns=columns[1:])
 
 
 def sentences(pooled: Pooled) -> Iterator[str]:
-    """Yield what the whole pass takes in every phase, then what differs between the runs."""
-    runs = fmt.count(len(pooled.runs), "run")
+    """Yield what the whole pass takes in every phase, and a generated token; then what differs."""
     for of in pooled.passes:
         where = f"{of.scene}: " if len(pooled.passes) > 1 else ""
-        whole = of.whole
-        if whole.value is None:
-            yield f"{where}The whole pass cannot be pooled: fewer than two of {runs} have a valid value of it."
-            continue
-        takes = fmt.measured(whole.value, "mJ")
-        kind = " of work" if of.basis == DYNAMIC else " (MODELLED)" if pooled.modelled else ""
-        differ = _spread(whole)
-        used = runs if len(whole.measured) == len(pooled.runs) else f"{len(whole.measured)} of {runs}"
-        on = _boards(pooled, whole.measured)
-        boards = f" on {fmt.count(len(on), 'board')}" if on else ""
-        yield f"{where}The whole pass takes {takes}{kind} over {used}{boards}{differ}."
+        yield where + _sentence(pooled, "The whole pass", of.whole, work=of.basis == DYNAMIC)
+    if pooled.generation:
+        yield _sentence(pooled, "A generated token", pooled.generation[0], work=False)
     if len(pooled.runs) < _FEW:
         yield "Two runs say little about how runs differ: the interval has one degree of freedom. Measure a third."
     yield from _differing(pooled)
 
 
+def _sentence(pooled: Pooled, what: str, part: PooledPart, *, work: bool) -> str:
+    runs = fmt.count(len(pooled.runs), "run")
+    if part.value is None:
+        return f"{what} cannot be pooled: fewer than two of {runs} have a valid value of it."
+    takes = fmt.measured(part.value, "mJ")
+    kind = " of work" if work else " (MODELLED)" if pooled.modelled else ""
+    used = runs if len(part.measured) == len(pooled.runs) else f"{len(part.measured)} of {runs}"
+    on = _boards(pooled, part.measured)
+    boards = f" on {fmt.count(len(on), 'board')}" if on else ""
+    return f"{what} takes {takes}{kind} over {used}{boards}{_spread(part)}."
+
+
 def record(pooled: Pooled) -> dict[str, Any]:
     """Return what JSON holds: all of it, with each part's share between runs and grade."""
     document = asdict(pooled)
-    for of, entry in zip(pooled.passes, document["passes"], strict=True):
-        for part, its in zip((of.whole, *of.parts), (entry["whole"], *entry["parts"]), strict=True):
-            its.update(between_share=part.between_share, quality=part.quality, runs=len(part.measured))
+    parts = [*(part for of in pooled.passes for part in (of.whole, *of.parts)), *pooled.generation]
+    entries = [*(its for of in document["passes"] for its in (of["whole"], *of["parts"])), *document["generation"]]
+    for part, its in zip(parts, entries, strict=True):
+        its.update(between_share=part.between_share, quality=part.quality, runs=len(part.measured))
     return {**document, "summary": list(sentences(pooled))}
 
 
@@ -101,17 +107,17 @@ def _differing(pooled: Pooled) -> Iterator[str]:
         yield f"Made from {dates[0]} to {dates[-1]}."
 
 
-def _row(of: PooledPass, part: PooledPart) -> dict[str, Any]:
+def _row(phase: str | None, basis: Basis, part: PooledPart) -> dict[str, Any]:
     low, high = (
         choose(part.measured.items(), key=lambda entry: entry[1].value, default=(None, None))
         for choose in (min, max)
     )
     notes = part.reasons if part.value is not None else (*part.reasons, reason("too-few-to-pool"))
     return {
-        "phase": of.scene,
+        "phase": phase,
         "component": part.name,
         "components": part.count,
-        "basis": of.basis,
+        "basis": basis,
         "energy": part.value,
         "between": part.between_share,
         "lowest": low[1].value if low[1] else None,
