@@ -115,6 +115,7 @@ def predict(  # noqa: PLR0913 - the options of the command
     precision: str | None = None,
     execution: str | None = None,
     weights: str | None = None,
+    limit: str | None = None,
     mixed: str | Sequence[str] = (),
     adapter: str | None = None,
     root: str | Path = DEFAULT_ROOT,
@@ -129,6 +130,7 @@ def predict(  # noqa: PLR0913 - the options of the command
         context_length: tokens in the KV cache of a decode step [default: 1024].
         phase: prefill or decode [default: that of the lengths or the runs].
         precision, execution, weights: use the runs of these.
+        limit: use the runs under this power limit or clock: "400 W", "1200 MHz", "default".
         mixed: what the runs may differ in: board, execution, precision.
         adapter: that names the components [default: the one of its model type].
         root: where names are looked up.
@@ -154,6 +156,7 @@ def predict(  # noqa: PLR0913 - the options of the command
         precision=precision,
         execution=execution,
         weights=weights,
+        limit=limit,
         mixed=_words(mixed),
         adapter=adapter,
     )

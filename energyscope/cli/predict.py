@@ -32,6 +32,10 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         str | None, typer.Option(help="Use the runs of this execution: eager, cuda-graph.")
     ] = None,
     weights: Annotated[str | None, typer.Option(help="Use the runs of these weights: pretrained, random.")] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option(help="Use the runs under this limit: '400 W', '1200 MHz', default."),
+    ] = None,
     mixed: Annotated[
         str, typer.Option(help="What the runs may differ in: board, execution, precision (with commas).")
     ] = "",
@@ -59,6 +63,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         precision=precision,
         execution=execution,
         weights=weights,
+        limit=limit,
         mixed=mixed,
         adapter=adapter,
         root=root,

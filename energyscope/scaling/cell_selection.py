@@ -22,20 +22,25 @@ from energyscope.scaling.law_choice import leave_out_by
 OfModel = TypeVar("OfModel", Observation, Cell)
 
 MIXABLE = ("board", "execution", "precision")
-OPTIONS = ("execution", "precision")  # of which a prediction may be asked for one
+OPTIONS = ("execution", "precision", "limit")  # of which a prediction may be asked for one
 SHARED = ("subject", "model", "phase")  # subjects have laws of their own, models may share one, a phase is chosen
+DEFAULT = "default"
 ENOUGH = 3  # shapes of the model itself: with fewer, other models' observations are taken too
 FINEST_FIRST = ("fine", "medium", "coarse")
 
 
 @dataclass(frozen=True)
 class CellFilter:
-    """What observations must be, None for any. ``mixed`` names fields in which they may differ."""
+    """What observations must be, None for any. ``mixed`` names fields in which they may differ.
+
+    ``limit`` is what the GPU was held to ("400 W", "1200 MHz"), or ``default``.
+    """
 
     phase: str | None = None
     precision: str | None = None
     weights: str | None = None
     execution: str | None = None
+    limit: str | None = None
     mixed: tuple[str, ...] = ()
 
 
@@ -72,6 +77,7 @@ def select(observations: Sequence[Observation], wanted: CellFilter) -> tuple[lis
     if not observations:
         raise UsageError(f"these runs hold no cell of a law: {words(join(notes))}")
     observations = _of(observations, "execution", wanted.execution)
+    observations = _of(observations, "limit", wanted.limit)
     _check_caches(observations)
     _check_alike(observations, wanted.mixed)
     if len({observation.key for observation in observations}) < 2:
@@ -165,11 +171,16 @@ def _of(observations: list[Observation], field: str, value: str | None) -> list[
     """Return the observations with this value of a field; all where none was asked for."""
     if not value:
         return observations
-    chosen = [observation for observation in observations if observation.text(field) == value]
+    chosen = [observation for observation in observations if _named(observation.text(field)) == value]
     if not chosen:
-        measured = _listed(str(observation.value(field)) for observation in observations)
+        measured = _listed(str(_named(observation.text(field))) for observation in observations)
         raise UsageError(f"no run measured --{field} {value}: they have {measured}, and no law carries over")
     return chosen
+
+
+def _named(value: str | None) -> str | None:
+    """Return the value of a field as users see and type it: without a limit, a GPU is as by default."""
+    return DEFAULT if value == "" else value
 
 
 def _check_mixed(wanted: CellFilter) -> None:
@@ -197,9 +208,9 @@ def _check_alike(observations: Sequence[Observation], mixed: Collection[str]) ->
         if len(groups) < 2 or field in SHARED or field in mixed:
             continue
         runs = {value: _listed(item.run for item in groups[value]) for value in sorted(groups)}
-        named = "; ".join(f"{'default' if value == '' else value}: {names}" for value, names in runs.items())
+        named = "; ".join(f"{_named(value)}: {names}" for value, names in runs.items())
         option = f", choose one with --{field}" if field in OPTIONS else ""
-        remedy = f"{option}, or add --mixed {field}" if field in MIXABLE else ""
+        remedy = option + (f", or add --mixed {field}" if field in MIXABLE else "")
         why = f"; method {_methods(observations)}" if field == "method" else ""
         raise UsageError(f"the runs are of several {field}s ({named}{why}): leave some out{remedy}")
 

@@ -57,6 +57,7 @@ class PredictSettings:
     precision: str | None = None
     weights: str | None = None
     execution: str | None = None
+    limit: str | None = None
     mixed: tuple[str, ...] = ()
     adapter: str | None = None
 
@@ -75,7 +76,7 @@ class PredictSettings:
             raise UsageError("--context-length is of a decode step: use --sequence-length, or --phase decode")
         if phase == "decode" and self.sequence_length is not None:
             raise UsageError("--sequence-length is of a prefill: a decode step has a --context-length")
-        return CellFilter(phase, self.precision, self.weights, self.execution, self.mixed)
+        return CellFilter(phase, self.precision, self.weights, self.execution, self.limit, self.mixed)
 
 
 def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:

@@ -205,6 +205,21 @@ def test_boards_are_scaled_to_one_when_asked(swept, tmp_path):
     assert (note.values["board"], note.values["factor"]) == ("GPU-2222", pytest.approx(1 / 1.08))
 
 
+def test_a_limit_picks_its_runs(swept, tmp_path):
+    """GIVEN runs at 700 W, the default, and at 400 W WHEN one is named THEN the others stay out."""
+    held = [planted_run(tmp_path / f"b{item}", item, noise=0.8) for item in (16, 64, 128)]
+    for run in held:
+        run.document["device"] |= {"power_limit_w": 400.0, "default_power_limit_w": 700.0}
+    asked = PredictSettings("tiny-gpt2", sequence_length=96)
+    whole = whole_mj(truth("tiny-gpt2", "prefill", 1, 96))
+    assert within(predict([*swept, *held], replace(asked, limit="default"))["whole"], whole, 0.03)
+    assert within(predict([*swept, *held], replace(asked, limit="400 W"))["whole"], 0.8 * whole, 0.03)
+    with pytest.raises(UsageError, match=r"--limit 500 W: they have 400 W, default"):
+        predict([*swept, *held], replace(asked, limit="500 W"))
+    with pytest.raises(UsageError, match=r"several limits .*choose one with --limit"):
+        predict([*swept, *held], asked)
+
+
 def test_a_precision_picks_its_runs(swept, tmp_path):
     """GIVEN runs of two precisions WHEN one is named THEN the others stay out; one nobody measured is refused."""
     odd = planted_run(tmp_path / "odd", 64, precision="bf16")
