@@ -121,6 +121,11 @@ def unpacked(path: Path) -> bytes:
     return content
 
 
+def as_kept(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document as a file of a run has it, to be compared with what one does."""
+    return dict(json.loads(without_home(json.dumps(json_ready(document)))))
+
+
 def inert(cell: Any) -> Any:
     """Return a cell that no spreadsheet computes: a text like a formula gets an apostrophe before it."""
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from energyscope.generation.document import generated
 from energyscope.generation.loop import step_spans
 from energyscope.generation.timeline import GenerationTimes
 from energyscope.loading import LoadedModel
@@ -89,11 +90,6 @@ def earlier_trace(path: Path) -> list[dict[str, Any]]:
         return []
     with file.open(encoding="utf-8", newline="") as rows:
         return [{name: value or None for name, value in row.items()} for row in csv.DictReader(rows)]
-
-
-def generated(entries: Entries) -> list[GenerationTimes]:
-    """Return the time stamps of a journal's traced generations, oldest first."""
-    return [GenerationTimes.from_entry(entry["generation"]) for entry in entries if "generation" in entry]
 
 
 def spans_of(entries: Entries) -> list[NamedSpan]:
