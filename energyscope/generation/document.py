@@ -81,7 +81,7 @@ def _fit(header: Entry, entries: Sequence[Entry], marks: Sequence[GenerationTime
 
 def part_of(entry: Entry) -> int:
     """Return which part of a trace an entry is of: each process that took it up makes one."""
-    return int(entry.get("part", 0))
+    return int(entry.get("trace_part", 0))
 
 
 def _ticks(entries: Sequence[Entry], meter: int) -> Ticks:

@@ -19,6 +19,7 @@ from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress
 from energyscope.reasons import Reason
 from energyscope.runs import schema
+from energyscope.runs.files import read_table
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.runs.windows import windows_of
 from energyscope.settings.run import RunSettings
@@ -84,9 +85,14 @@ def _write_trace(context: Context) -> None:
 
 
 def earlier_trace(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of the trace that a run has so far."""
+    """Return the rows of the trace that a run has so far.
+
+    Raises:
+        RunError: it cannot be read.
+
+    """
     file = path / schema.TRACE_FILE
-    if not file.is_file():
+    if read_table(file, schema.STABLE_TRACE_COLUMNS, schema.TraceRow) is None:
         return []
     with file.open(encoding="utf-8", newline="") as rows:
         return [{name: value or None for name, value in row.items()} for row in csv.DictReader(rows)]

@@ -287,13 +287,13 @@ class _Stage:
                 self.keep({"step_reason": reason("no-memory-for-step")})
                 step = None  # without its cache, there was room
                 continue
-            self.keep({"generation": asdict(mark), "ticks": reader.new_ticks(), "part": part})
+            self.keep({"generation": asdict(mark), "ticks": reader.new_ticks(), "trace_part": part})
             elapsed = time.monotonic() - begin_s - steps_s
             if step is not None and elapsed >= due_s:
                 steps_s += self._measure_step(step, number, 0.0 if self.meter.modelled else LATE_S + tick_s)
                 due_s = elapsed + self.settings.seconds / STEPS
         time.sleep(CLOSING_TICKS * tick_s + LAST_TICK_S)
-        self.keep({"ticks": reader.new_ticks(), "part": part})
+        self.keep({"ticks": reader.new_ticks(), "trace_part": part})
 
     def _is_traced(self, generations: int, elapsed_s: float) -> bool:
         enough = generations >= self.settings.least or elapsed_s > ENDLESS_S

@@ -325,7 +325,7 @@ def test_on_a_counter_the_parts_of_a_resumed_trace_are_one(counter):
     marks, decode = document["marks"], document["phases"][3]
     assert marks[6]["begin_s"] - marks[5]["end_s"] > 60.0
     assert len(marks) == pytest.approx(len(recover(journal)["marks"]), abs=2)
-    assert [entry["part"] for entry in whole if "generation" in entry] == [0] * 6 + [1] * (len(marks) - 6)
+    assert [entry["trace_part"] for entry in whole if "generation" in entry] == [0] * 6 + [1] * (len(marks) - 6)
     assert value(decode["power_w"]) == pytest.approx(200, rel=0.02)
     assert document["idle_w"] == pytest.approx(200, rel=0.03)
 

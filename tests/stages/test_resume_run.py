@@ -267,9 +267,9 @@ def test_settings_come_back_as_they_were(stopped: Path) -> None:
 def test_entries_before_a_new_begin_do_not_count(stopped: Path) -> None:
     """GIVEN a stage, and a phase, that were begun again THEN only what was measured since then is read."""
     entries = [
-        {"stage": "benchmark", "row": 1}, {"stage": "profile", "scene": "a", "window": 1},
-        {"stage": "profile", "scene": "b", "window": 1}, {"stage": "benchmark", BEGUN_AGAIN: True},
-        {"stage": "profile", "scene": "b", BEGUN_AGAIN: True}, {"stage": "benchmark", "row": 2},
+        {"stage": "benchmark", "note": 1}, {"stage": "profile", "scene": "a", "note": 1},
+        {"stage": "profile", "scene": "b", "note": 1}, {"stage": "benchmark", BEGUN_AGAIN: True},
+        {"stage": "profile", "scene": "b", BEGUN_AGAIN: True}, {"stage": "benchmark", "note": 2},
     ]  # fmt: skip
     (stopped / JOURNAL_FILE).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     assert read_journal(stopped) == [entries[1], entries[5]]
