@@ -4,8 +4,8 @@
 
 Each run of the bundled tiny-gpt2 is a process of its own, killed (SIGKILL) at a moment drawn evenly from the time
 that a whole run takes. A resumed run must have the rows of the whole one, and a value where that has; what it had
-finished (stages, phases, whole passes, ablations) must be there, and not measured again; of the killed process
-nothing may be left. OUT/kills.csv has a row for each.
+finished (stages, phases, whole passes, generations, ablations) must be there, and not measured again; of the
+killed process nothing may be left. OUT/kills.csv has a row for each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from energyscope.stages.session import whole_passes
 OPTIONS: dict[str, Any] = {
     "model": "tiny-gpt2", "granularity": "coarse", "layers": "kinds", "phase": "both", "passes": 2,
     "window_s": 0.06, "component_budget_s": 0.15, "max_examples": 4, "methods": ("zero", "mean"),
-    "stages": ("benchmark", "profile", "ablate", "correlate", "report"),
+    "stages": ("benchmark", "generate", "profile", "ablate", "correlate", "report"),
     "benchmark": BenchmarkSettings(precisions=("fp32", "bf16"), trials=1, num_iters=5, warmup_steps=1),
 }  # fmt: skip
 KEYS = {
@@ -139,7 +139,7 @@ def finished_entries(path: Path) -> list[Any] | None:
     return [
         entry
         for entry in entries
-        if entry.get("stage") in {*done, "ablate"}
+        if entry.get("stage") in {*done, "generate", "ablate"}
         or (entry.get("stage") == "profile" and entry.get("pass", -1) < passes.get(entry["scene"], math.inf))
     ]
 

@@ -8,9 +8,11 @@ from typing import Any
 from energyscope.generation.loop import loop_figures, mean_of, step_figures, step_spans
 from energyscope.generation.phases import NO_DECODE, load_phase, phase, repeated_phase, traced_phase
 from energyscope.generation.timeline import GenerationTimes
-from energyscope.generation.trace import FittedEnergy, TraceFit, fit_trace
+from energyscope.generation.trace import FittedEnergy, TraceFit, fit_trace, joined_intervals
+from energyscope.grouping import group_by
 from energyscope.intervals import Interval, serialize
 from energyscope.metering.tick_intervals import ticks_from_rows
+from energyscope.metering.ticks import Ticks
 from energyscope.reasons import reason
 from energyscope.unknown import mean
 
@@ -31,7 +33,7 @@ def recover(entries: Sequence[Entry]) -> dict[str, Any] | None:
     if not begins:
         return None
     header, since = own[begins[-1]]["header"], own[begins[-1] :]
-    marks = [GenerationTimes.from_entry(entry["generation"]) for entry in since if "generation" in entry]
+    marks = generated(since)
     idle_w = None if header["modelled"] else mean([entry["idle_w"] for entry in since if "idle_w" in entry])
     fit = _fit(header, since, marks)
     prefill, decode = _traced_phases(header, marks, fit, idle_w)
@@ -69,11 +71,26 @@ def _fit(header: Entry, entries: Sequence[Entry], marks: Sequence[GenerationTime
         return reason("ended-before-generation")
     if header["settle_s"] > 0:
         return reason("meter-slower-than-phase", settle_s=header["settle_s"])
-    traces = [entry["ticks"] for entry in entries if "ticks" in entry]
-    ticks = [
-        ticks_from_rows([row for trace in traces for row in trace[meter]]) for meter in range(header["meters"])
+    parts = group_by((entry for entry in entries if {"ticks", "generation"} & set(entry)), part_of).values()
+    intervals = [
+        joined_intervals([(_ticks(part, meter), generated(part)) for part in parts if generated(part)])
+        for meter in range(header["meters"])
     ]
-    return fit_trace(ticks, marks, step_spans(entries))
+    return fit_trace(intervals, marks, step_spans(entries))
+
+
+def part_of(entry: Entry) -> int:
+    """Return which part of a trace an entry is of: each process that took it up makes one."""
+    return int(entry.get("trace_part", 0))
+
+
+def _ticks(entries: Sequence[Entry], meter: int) -> Ticks:
+    return ticks_from_rows([row for entry in entries if "ticks" in entry for row in entry["ticks"][meter]])
+
+
+def generated(entries: Sequence[Entry]) -> list[GenerationTimes]:
+    """Return the time stamps of a journal's traced generations, oldest first."""
+    return [GenerationTimes.from_entry(entry["generation"]) for entry in entries if "generation" in entry]
 
 
 def _traced_phases(

@@ -11,10 +11,10 @@ functions.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from energyscope.grouping import group_by
 from energyscope.intervals import Interval, interval
 from energyscope.metering.group import sum_windows
 from energyscope.metering.interval import combine
@@ -88,14 +88,16 @@ def loop_lengths(room: int) -> tuple[int, int] | None:
     return (max(1, min(SHORT, longest // 4)), longest) if longest >= 2 else None
 
 
+def loop_pairs(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the windows of both lengths, for each pass of the loop that has them both."""
+    by_pass = group_by((entry for entry in entries if "loop_tokens" in entry), lambda entry: entry["pass"])
+    return [pair for pair in by_pass.values() if len(pair) == 2]
+
+
 def loop_figures(entries: Sequence[Entry], why_not: str) -> dict[str, Any]:
     """Return the loop per step of the batch and per call of ``generate``, from pairs of windows of one pass."""
     refused = next((entry["loop_reason"] for entry in entries if "loop_reason" in entry), None)
-    by_pass: dict[int, dict[int, Window]] = defaultdict(dict)
-    for entry in entries:
-        if "loop_tokens" in entry:
-            by_pass[entry["pass"]][entry["loop_tokens"]] = joined(entry)
-    pairs = [sorted(by_length.items()) for by_length in by_pass.values() if len(by_length) == 2]
+    pairs = [sorted((entry["loop_tokens"], joined(entry)) for entry in pair) for pair in loop_pairs(entries)]
     per_token: dict[str, Interval | None] = {}
     per_call: dict[str, Interval | None] = {}
     for figure, column, unit in (("seconds", "time_us", 1e-6), ("energy_mj", "energy_mj", 1.0)):
@@ -109,7 +111,7 @@ def loop_figures(entries: Sequence[Entry], why_not: str) -> dict[str, Any]:
     reasons = [window.reason for pair in pairs for _, window in pair if window.reason]
     return {
         **costs,
-        "windows": sum(len(by_length) for by_length in by_pass.values()),
+        "windows": 2 * len(pairs),
         "reason": None if any(costs.values()) else refused or next(iter(reasons), why_not),
     }
 

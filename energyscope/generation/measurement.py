@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -90,12 +90,13 @@ def loop_entries(
     generator: GreedyGenerator,
     device: torch.device,
     lengths: tuple[int, int],
-    passes: int,
+    passes: Iterable[int],
     meter: MeterGroup,
     show_step: ShowStep,
 ) -> Generator[Entry, None, None]:
     """Yield windows of `generate` with the forward pass stubbed, of two lengths in turn; or one reason.
 
+    ``passes`` are the numbers of the pairs.
     Close it where it is not read to its end: the model is changed until then.
     """
     replayer = Replayer(device)
@@ -103,7 +104,7 @@ def loop_entries(
         with recorded_forward(generator.model) as recording:
             generator(max(lengths), TimestampStreamer())
         with stubbed_forward(generator.model, recording):
-            for number, new_tokens in itertools.product(range(passes), lengths):
+            for number, new_tokens in itertools.product(passes, lengths):
                 show_step(f"the loop of generate, {new_tokens} tokens")
                 measured = window(replayer, partial(_streamed, generator, new_tokens), meter)
                 yield {"loop_tokens": new_tokens, "pass": number, **measured}
@@ -121,13 +122,20 @@ def _streamed(generator: GreedyGenerator, new_tokens: int) -> torch.Tensor:
 
 
 def text_entries(
-    tokenizer: Any, prompts: Ids, generated: Ids, passes: int, meter: MeterGroup, show_step: ShowStep
+    tokenizer: Any,
+    prompts: Ids,
+    generated: Ids,
+    passes: int,
+    meter: MeterGroup,
+    show_step: ShowStep,
+    earlier: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[Entry]:
     """Yield windows of what the host does: tokenize the prompts' text, and turn the generated ids into text.
 
     The text is what the prompts' ids decode to; tokenized again, they may be another number. Without prompts, as
-    where sound is read, nothing is tokenized.
+    where sound is read, nothing is tokenized. What is among ``earlier`` entries is not measured again.
     """
+    kept = {(entry.get("phase"), entry.get("pass")) for entry in earlier}
     replayer = Replayer(torch.device("cpu"))
     calls: dict[str, tuple[Call, Ids]] = {
         "detokenize": (partial(tokenizer.batch_decode, generated, skip_special_tokens=True), generated),
@@ -135,10 +143,10 @@ def text_entries(
     if prompts:
         texts = tokenizer.batch_decode(prompts, skip_special_tokens=True)
         calls = {"tokenize": (partial(tokenizer, texts), tokenizer(texts)["input_ids"]), **calls}
-    else:
+    elif ("tokenize", None) not in kept:
         yield {"phase": "tokenize", "reason": reason("reads-no-text")}
     for phase, (call, ids) in calls.items():
-        for number in range(passes):
+        for number in (number for number in range(passes) if (phase, number) not in kept):
             show_step(phase)
             measured = window(replayer, call, meter)
             yield {"phase": phase, "pass": number, "tokens": sum(map(len, ids)), **measured}

@@ -94,15 +94,41 @@ class TraceFit:
         return FittedEnergy(total, half, tuple(value for value, _ in parts))
 
 
+def joined_intervals(parts: Sequence[tuple[Ticks, Sequence[GenerationTimes]]]) -> TickIntervals:
+    """Return one meter's intervals over a trace in one part or more: a resumed run takes it up again.
+
+    Each part has a grid of ticks of its own. What lies between two parts is not used, nor the first full interval
+    under load of a later one: that of the first part is not used either.
+    """
+    whole = tick_intervals(parts[0][0])
+    for ticks, marks in parts[1:]:
+        since_s = float(whole.times_s[-1]) if len(whole.times_s) else -math.inf
+        own = tick_intervals(ticks.between(float(np.nextafter(since_s, math.inf)), math.inf))
+        if not len(whole.times_s) or not len(own.times_s):
+            whole = own if len(own.times_s) else whole
+            continue
+        begun = int(np.searchsorted(own.times_s, marks[0].begin_s, side="right"))
+        good = own.good.copy()
+        good[: begun + 1] = False
+        whole = TickIntervals(
+            np.concatenate([whole.times_s, own.times_s]),
+            np.concatenate([whole.energy_j, [0.0], own.energy_j]),
+            np.concatenate([whole.good, [False], good]),
+        )
+    return whole
+
+
 def fit_trace(
-    ticks: Sequence[Ticks], marks: Sequence[GenerationTimes], excluded: Sequence[tuple[float, float]] = ()
+    intervals: Sequence[TickIntervals],
+    marks: Sequence[GenerationTimes],
+    excluded: Sequence[tuple[float, float]] = (),
 ) -> TraceFit:
-    """Fit the powers of all phases to each meter's ticks (those of one meter each).
+    """Fit the powers of all phases to the intervals of each meter's ticks.
 
     ``marks`` are all generations of the trace, in order, at least one; ``excluded`` are spans (s) between them in
     which something else ran, of which nothing is used.
     """
-    traces = [tick_intervals(ticks_of_meter).excluding(excluded) for ticks_of_meter in ticks]
+    traces = [trace.excluding(excluded) for trace in intervals]
     steps = len(marks[0].tokens_s) - 1
     simple = node_weights(steps, NODES[-1])
     late_s = [

@@ -13,7 +13,8 @@ from energyscope.loading.linears import is_linear
 from energyscope.loading.options import NATIVE
 from energyscope.planning.document import SCHEMA
 from energyscope.planning.layers import exchange, layer_in
-from energyscope.runs.files import read_json
+from energyscope.runs.documents import PlanDocument
+from energyscope.runs.files import declared, read_json
 from energyscope.runs.schema import PLAN_JSON
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -85,8 +86,8 @@ def _read(path: Path) -> dict[str, Any]:
     document = read_json(file)
     if document is None:
         raise RunError(f"{file} cannot be read as a plan: there is no such file")
-    if document.get("schema") is None:
+    if not isinstance(document.get("schema"), int):
         raise RunError(f"{file} holds no plan: name a {PLAN_JSON} of `energyscope plan`")
     if document["schema"] > SCHEMA:
         raise RunError(f"{file} was written by a newer energyscope: update it")
-    return document
+    return declared(file, document, PlanDocument)

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError
+from energyscope.runs.checking import document_flaw, table_flaw, texts_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 MOST_BYTES = 2**29  # of a file of a run; the largest of a long run have a tenth of that
+MOST_OF_JSON = 2**26  # of a document, which takes many times as much when it is read
 MOST_UNPACKED = 2**31
 # A spreadsheet would compute such a cell; numbers and texts such as "+1.5 % ± 0.7" are none.
 FORMULA = re.compile(r"\s*(?:[=@]|[+-].*[(|!=])", re.DOTALL)
@@ -84,11 +86,11 @@ def write_bytes(path: Path, content: bytes) -> None:
             raise
 
 
-def own_file(path: Path) -> bool:
+def own_file(path: Path, most: int | None = None) -> bool:
     """Return whether there is a file of a run. A directory may come from anybody: it holds its files itself.
 
     Raises:
-        RunError: it is a link out of its directory or to nothing, or larger than any file of a run.
+        RunError: it is a link out of its directory or to nothing, or has more bytes than any of a run (``most``).
 
     """
     if path.is_symlink():
@@ -99,8 +101,8 @@ def own_file(path: Path) -> bool:
             )
     if not path.is_file():
         return False
-    if path.stat().st_size > MOST_BYTES:
-        raise RunError(f"{path} has over {MOST_BYTES >> 20} MiB, which no file of a run has: it is not read")
+    if path.stat().st_size > (most := MOST_BYTES if most is None else most):
+        raise RunError(f"{path} has over {most >> 20} MiB, which no file of a run has: it is not read")
     return True
 
 
@@ -119,6 +121,11 @@ def unpacked(path: Path) -> bytes:
     if len(content) > MOST_UNPACKED:
         raise RunError(f"{path} holds over {MOST_UNPACKED >> 20} MiB, which no file of a run does: it is not read")
     return content
+
+
+def as_kept(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document as a file of a run has it, to be compared with what one does."""
+    return dict(json.loads(without_home(json.dumps(json_ready(document)))))
 
 
 def inert(cell: Any) -> Any:
@@ -150,14 +157,14 @@ def csv_text(frame: pd.DataFrame) -> str:
     return frame.to_csv(index=False, lineterminator="\r\n") if "\r" in text else text
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """Return a JSON object, None where there is no file.
+def read_json(path: Path, kind: Any = Any) -> dict[str, Any] | None:
+    """Return a JSON object that holds what its declaration (``kind``) says, None where there is no file.
 
     Raises:
         RunError: it cannot be read, or is something else.
 
     """
-    if not own_file(path):
+    if not own_file(path, MOST_OF_JSON):
         return None
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -165,14 +172,28 @@ def read_json(path: Path) -> dict[str, Any] | None:
         raise RunError(f"{path} cannot be read ({error}): restore it or measure again") from error
     if not isinstance(document, dict):
         raise RunError(f"{path} is not a JSON object: restore it or measure again")
+    return declared(path, document, kind)
+
+
+def declared(path: Path, document: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """Return a document of a file if it holds what its declaration says.
+
+    Raises:
+        RunError: it does not, with where.
+
+    """
+    if flaw := document_flaw(document, kind):
+        raise RunError(f"{path} cannot be read ({flaw}): restore it or measure again")
     return document
 
 
-def read_table(path: Path, required: Iterable[str]) -> pd.DataFrame | None:
+def read_table(path: Path, required: Iterable[str], row: type = object, others: Any = Any) -> pd.DataFrame | None:
     """Return a CSV table that has the ``required`` columns, None where there is no file.
 
+    ``row`` declares what its columns hold, as the fields of a data class, and ``others`` what further columns do.
+
     Raises:
-        RunError: it cannot be read, or lacks a column.
+        RunError: it cannot be read, lacks a column, or has a cell of another kind than is declared.
 
     """
     if not own_file(path):
@@ -182,12 +203,15 @@ def read_table(path: Path, required: Iterable[str]) -> pd.DataFrame | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # numbers beyond a column's type are an error
-            frame = pd.read_csv(path, dtype={"layer": "Int64"}, keep_default_na=True)
+            dtypes: dict[str, Any] = {"layer": "Int64", **dict.fromkeys(texts_of(row), object)}
+            frame = pd.read_csv(path, dtype=dtypes, keep_default_na=True)
     except (OSError, TypeError, ValueError) as error:
         raise RunError(f"{path} cannot be read ({error}): restore it or measure again") from error
     missing = [column for column in required if column not in frame]
     if missing:
         raise RunError(f"{path} lacks the columns {', '.join(missing)}: restore it or measure again")
+    if flaw := table_flaw(frame, row, others):
+        raise RunError(f"{path} cannot be read ({flaw}): restore it or measure again")
     frame = _with_cells(frame, _as_written)
     for column in ("parent", "reasons"):
         if column in frame:

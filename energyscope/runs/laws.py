@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from energyscope.errors import RunError
-from energyscope.intervals import finite
-from energyscope.runs.files import own_file, with_home
+from energyscope.runs.documents import LawsDocument
+from energyscope.runs.files import declared, read_json, with_home
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, RunStore
 
@@ -27,15 +26,6 @@ RENAMED = {  # in schema 1: present
     "sum over parts": "sum-over-parts",
     "cannot be told": "unclear",
 }
-_TERMS = {
-    "two_term": ("fixed_mj", "marginal_pj_per_flop"),
-    "by_bytes": ("fixed_mj", "pj_per_byte"),
-    "constant": ("energy_mj",),
-    "roofline": (),
-}
-LISTS = (
-    "weights", "sources", "notes", "not_measured", "groups", "contrasts", "efficiency", "sizes", "sizes_held_out",
-)  # fmt: skip
 
 
 def find_laws(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path | None:
@@ -120,27 +110,17 @@ def load_laws(path: Path) -> dict[str, Any]:
 
     """
     file = path / LAWS_JSON
-    try:
-        own_file(file)
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunError(f"{file} cannot be read: give the directory of an `energyscope sweep` or `laws`") from error
-    if not isinstance(document, dict) or not isinstance(document.get("schema"), int):
+    document = read_json(file)
+    if document is None:
+        raise RunError(f"{file} cannot be read: give the directory of an `energyscope sweep` or `laws`")
+    if not isinstance(document.get("schema"), int):
         raise RunError(f"{file} states no schema version: it was not written by energyscope")
     if document["schema"] > LAWS_VERSION:
         raise RunError(
             f"{file} was written by a newer energyscope (schema {document['schema']}, this one reads up to "
             f"{LAWS_VERSION}): upgrade energyscope-llm"
         )
-    lacking = [name for name in LISTS if not isinstance(document.get(name), list)]
-    lacking += [
-        f"{name} of a group"
-        for group in (() if "groups" in lacking else document["groups"])
-        for name in ("cells", "subjects", "ratios")
-        if not isinstance(group, dict) or not isinstance(group.get(name), list)
-    ]
-    if lacking:
-        raise RunError(f"{file} lacks {', '.join(dict.fromkeys(lacking))}: make it again with `energyscope laws`")
+    declared(file, document, LawsDocument)
     return _renamed(document) if document["schema"] < 2 else document
 
 
@@ -157,59 +137,3 @@ def _renamed(part: Any) -> Any:
 def write_laws(path: Path, document: Mapping[str, Any]) -> None:
     """Write laws.json into a directory, atomically."""
     RunStore(path).write_json(LAWS_JSON, document)
-
-
-def document_error(document: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with the groups of a document that was altered; None where nothing is."""
-    return next((wrong for group in document["groups"] if (wrong := _of_group(group))), None)
-
-
-def _of_group(group: Mapping[str, Any]) -> str | None:
-    if not all(map(_is_shape, group["cells"])):
-        return "a cell has no batch size or no length"
-    held_out = group.get("held_out")
-    known = [held_out.get(name) for name in ("whole", "components")] if _is_mapping(held_out) else [held_out]
-    if not all(errors is None or (_is_mapping(errors) and "by" in errors) for errors in known):
-        return "the errors of left-out cells do not say what was left out"
-    return next((wrong for subject in group["subjects"] if (wrong := _of_subject(subject))), None)
-
-
-def _of_subject(subject: object) -> str | None:
-    if not _is_mapping(subject) or not isinstance(subject.get("subject"), str):
-        return "a subject has no name"
-    name, points, reach = subject["subject"], subject.get("points"), subject.get("reach")
-    if not isinstance(points, list) or not all(map(_is_shape, points)):
-        return f"a cell of {name} has no batch size or no length"
-    if not _is_mapping(reach) or not _is_reach(reach):
-        return f"the reach of the law of {name} is not known"
-    lacking = [law for law, terms in _TERMS.items() if not _is_law(subject.get(law), terms)]
-    return f"the {lacking[0]} law of {name} lacks a number" if lacking else None
-
-
-def _is_reach(reach: Mapping[str, Any]) -> bool:
-    first = reach.get("first_beyond")
-    counts = all(count is None or _is_count(count) for count in (reach.get("within"), reach.get("cells")))
-    return counts and (first is None or _is_shape(first))
-
-
-def _is_law(law: object, terms: tuple[str, ...]) -> bool:
-    """Tell whether a law has its numbers; where only a reason stands in its place, there are none to have."""
-    if law is None or (_is_mapping(law) and "flags" not in law):
-        return True
-    if not _is_mapping(law) or not isinstance(law["flags"], list):
-        return False
-    r2 = law.get("r2")
-    values = [term.get("value") if _is_mapping(term) else None for term in map(law.get, terms)]
-    return (r2 is None or isinstance(r2, int | float)) and all(finite(value) is not None for value in values)
-
-
-def _is_shape(entry: object) -> bool:
-    return _is_mapping(entry) and _is_count(entry.get("batch_size")) and _is_count(entry.get("tokens"))
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(value, Mapping)

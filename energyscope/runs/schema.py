@@ -241,17 +241,33 @@ class BenchmarkRow:
     reasons: str = ""
 
 
+@dataclass(kw_only=True)
+class TraceRow:
+    """A board at a tick of its counter.
+
+    ``time_s`` is when the tick's value was first seen, ``before_s`` when the value before it was last seen, both
+    since ``trace_origin_s`` (run.json) on the journal's clock; ``window`` is a name of `energyscope.runs.windows`,
+    or empty.
+    """
+
+    time_s: float
+    device: str | None
+    energy_mj: float
+    power_w: float | None
+    phase: str | None
+    token: int | None
+    sm_clock_mhz: float | None
+    temperature_c: float | None
+    window: str | None = None
+    before_s: float | None = None
+
+
 BENCHMARK_COLUMNS = tuple(field.name for field in fields(BenchmarkRow))
 STABLE_BENCHMARK_COLUMNS = BENCHMARK_COLUMNS[: BENCHMARK_COLUMNS.index("dtype") + 1]
 ENERGY_COLUMNS = tuple(field.name for field in fields(EnergyRow))
 STABLE_ENERGY_COLUMNS = ENERGY_COLUMNS[: ENERGY_COLUMNS.index("reasons") + 1]
 IMPACT_COLUMNS = tuple(field.name for field in fields(ImpactRow))
-# ``time_s`` is when a tick's value was first seen, ``before_s`` when the value before it was last seen, both since
-# ``trace_origin_s`` (run.json) on the journal's clock; ``window`` a name of `energyscope.runs.windows`, or empty.
-TRACE_COLUMNS = (
-    "time_s", "device", "energy_mj", "power_w", "phase", "token", "sm_clock_mhz", "temperature_c", "window",
-    "before_s",
-)  # fmt: skip
+TRACE_COLUMNS = tuple(field.name for field in fields(TraceRow))
 STABLE_TRACE_COLUMNS = TRACE_COLUMNS[: TRACE_COLUMNS.index("temperature_c") + 1]
 KEY_COLUMNS = (
     "component", "kind", "layer", "level", "parent", "phase", "precision", "execution", "batch_size",

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError, UsageError
-from energyscope.runs import schema
+from energyscope.runs import documents, schema
+from energyscope.runs.checking import document_flaw
 from energyscope.runs.examples import EXAMPLES, example
 from energyscope.runs.files import (
     csv_text,
+    declared,
     json_ready,
     naming,
     own_file,
@@ -125,7 +127,7 @@ class RunStore:
                 journal.flush()
                 os.fsync(journal.fileno())
             finished.unlink()
-        whole = file.read_bytes() if file.is_file() else b""
+        whole = file.read_bytes() if own_file(file) else b""
         with file.open("ab") as journal:
             journal.truncate(whole.rfind(b"\n") + 1)
 
@@ -260,16 +262,16 @@ def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
     return Run(
         path=path,
         document=read_document(path),
-        energy=read_table(path / schema.ENERGY_FILE, schema.STABLE_ENERGY_COLUMNS),
-        impact=read_table(path / schema.IMPACT_FILE, schema.IMPACT_COLUMNS),
-        merged=read_table(path / schema.MERGED_FILE, schema.KEY_COLUMNS),
-        trace=read_table(path / schema.TRACE_FILE, schema.STABLE_TRACE_COLUMNS),
-        correlation=read_json(path / schema.CORRELATION_FILE),
-        trials=read_table(path / schema.BENCHMARK_FILE, schema.STABLE_BENCHMARK_COLUMNS),
-        benchmark=read_json(path / schema.BENCHMARK_JSON),
-        generation=read_json(path / schema.GENERATION_JSON),
-        alternatives=read_json(path / schema.ALTERNATIVES_JSON),
-        plan=read_json(path / schema.PLAN_JSON),
+        energy=read_table(path / schema.ENERGY_FILE, schema.STABLE_ENERGY_COLUMNS, schema.EnergyRow),
+        impact=read_table(path / schema.IMPACT_FILE, schema.IMPACT_COLUMNS, schema.ImpactRow),
+        merged=read_table(path / schema.MERGED_FILE, schema.KEY_COLUMNS, schema.EnergyRow, float | None),
+        trace=read_table(path / schema.TRACE_FILE, schema.STABLE_TRACE_COLUMNS, schema.TraceRow),
+        correlation=read_json(path / schema.CORRELATION_FILE, documents.CorrelationDocument),
+        trials=read_table(path / schema.BENCHMARK_FILE, schema.STABLE_BENCHMARK_COLUMNS, schema.BenchmarkRow),
+        benchmark=read_json(path / schema.BENCHMARK_JSON, documents.BenchmarkDocument),
+        generation=read_json(path / schema.GENERATION_JSON, documents.GenerationDocument),
+        alternatives=read_json(path / schema.ALTERNATIVES_JSON, documents.AlternativesDocument),
+        plan=read_json(path / schema.PLAN_JSON, documents.PlanDocument),
     )
 
 
@@ -349,7 +351,7 @@ def read_document(path: Path) -> dict[str, Any]:
             f"{path} was written by a newer energyscope (schema {version}, this one reads up to "
             f"{schema.SCHEMA_VERSION}): upgrade energyscope-llm"
         )
-    return document
+    return declared(path / schema.RUN_FILE, document, documents.RunDocument)
 
 
 def lacking_stages(path: Path) -> list[str]:
@@ -384,7 +386,7 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
     resumed is left out.
 
     Raises:
-        RunError: a compressed journal is damaged, or one is not text.
+        RunError: a compressed journal is damaged, one is not text, or an entry holds something else than it says.
 
     """
     file, finished = path / schema.JOURNAL_FILE, path / schema.FINISHED_JOURNAL_FILE
@@ -398,13 +400,16 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
     except UnicodeDecodeError as error:
         raise RunError(f"{file} cannot be read ({error}): restore it, or measure again") from error
     entries = []
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), start=1):
         try:
             entry = json.loads(line)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             break
         if not isinstance(entry, dict):
             break
+        if flaw := document_flaw(entry, documents.of_entry(entry)):
+            where = f"{finished if finished.is_file() else file} cannot be read (line {number}"
+            raise RunError(f"{where}: {flaw}): restore it or measure again")
         entries.append(entry)
     return _counting(entries)
 

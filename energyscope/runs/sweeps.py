@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Required, TypedDict
 
 from energyscope.errors import DeviceError, RunError
 from energyscope.reasons import words
-from energyscope.runs.files import own_file, write_text
+from energyscope.runs.files import declared, read_json, write_text
 from energyscope.runs.locks import is_locked
 from energyscope.runs.schema import SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, Run, load_run
@@ -68,6 +68,12 @@ class SweepCell:
     def tokens_per_pass(self) -> int:
         """How many tokens a pass reads, or a step makes, over the whole batch."""
         return self.batch_size if self.phase == "decode" else self.batch_size * self.tokens
+
+
+SweepDocument = TypedDict("SweepDocument", {  # noqa: UP013  of a class, it is not known what is required
+    "schema": Required[int], "name": Required[str], "model": Required[str], "created": Required[str],
+    "command": str, "settings": dict[str, Any] | None, "cells": Required[list[SweepCell]],
+}, total=False)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -232,35 +238,28 @@ def load_sweep(path: Path) -> Sweep:
 
     """
     file = path / SWEEP_FILE
-    try:
-        own_file(file)
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunError(f"{file} cannot be read: give the directory of an `energyscope sweep`") from error
-    if not isinstance(document, dict) or not isinstance(document.get("cells"), list):
-        raise RunError(f"{file} holds no cells: measure the sweep again")
+    document = read_json(file)
+    if document is None:
+        raise RunError(f"{file} cannot be read: give the directory of an `energyscope sweep`")
     if document.get("schema") != SCHEMA_VERSION:
         version = document.get("schema")
         raise RunError(f"{file} is of version {version}, and this energyscope reads {SCHEMA_VERSION}: update it")
+    declared(file, document, SweepDocument)
     known = [field.name for field in fields(SweepCell)]
-    try:
-        cells = [
-            SweepCell(**{name: value for name, value in cell.items() if name in known})
-            for cell in document["cells"]
-        ]
-        if bad := next((cell.name for cell in cells if Path(cell.name).name != cell.name), None):
-            raise RunError(f"{file}: {bad!r} is no name of a run: measure the sweep again")
-        return Sweep(
-            path=path,
-            name=str(document["name"]),
-            model=str(document["model"]),
-            created=str(document["created"]),
-            command=document.get("command"),
-            settings=document.get("settings") or {},
-            cells=cells,
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{file} lacks what a sweep has ({error}): measure the sweep again") from error
+    cells = [
+        SweepCell(**{name: value for name, value in cell.items() if name in known}) for cell in document["cells"]
+    ]
+    if bad := next((cell.name for cell in cells if Path(cell.name).name != cell.name), None):
+        raise RunError(f"{file}: {bad!r} is no name of a run: measure the sweep again")
+    return Sweep(
+        path=path,
+        name=document["name"],
+        model=document["model"],
+        created=document["created"],
+        command=document.get("command"),
+        settings=document.get("settings") or {},
+        cells=cells,
+    )
 
 
 def sweep_rows(sweep: Sweep) -> list[dict[str, Any]]:

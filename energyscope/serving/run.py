@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from energyscope.errors import RunError, UsageError
 from energyscope.grouping import group_by
 from energyscope.runs import schema
-from energyscope.runs.files import own_file, read_json, read_table, write_bytes
+from energyscope.runs.documents import ServingDocument
+from energyscope.runs.files import declared, own_file, read_json, read_table, write_bytes
 from energyscope.runs.store import DEFAULT_ROOT, find_run, read_document
 from energyscope.serving.curve import LoadRow
 from energyscope.serving.document import VERSION
@@ -21,21 +22,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STAGE = "serving"
-LISTS = ("costs", "phases", "held_out", "notes")
 COLUMNS = tuple(field.name for field in fields(LoadRow))
 ADDED = ("work_low_j", "work_high_j")  # since the first runs
-COUNTS = tuple(name for name in COLUMNS if name not in {"load", "kind", "quality", "reasons"})
-ENTRIES = {  # of serving.json's lists, with the keys of numbers and of texts in each
-    "costs": (("value", "low", "high"), ("cause", "unit", "quality")),
-    "phases": (
-        ("value", "low", "high", "prompt_tokens", "users", "tokens", "context", "together"),
-        ("phase", "load", "quality"),
-    ),
-    "held_out": (("measured_j", "predicted_j", "error"), ("load",)),
-}
-SECTIONS = ("serving", "settings", "sensor", "device", "model", "stages")  # of run.json
 ANSWERS = tuple(field.name for field in fields(Answer))
-LARGEST = 1e15  # no number of a run is larger
+MOST_REQUESTS = 2**22
+MOST_OF_REQUESTS = 2**30  # bytes, unpacked
 
 
 @dataclass(frozen=True)
@@ -85,58 +76,16 @@ def load_serving(reference: str | Path, root: Path = DEFAULT_ROOT) -> ServingRun
     document = read_document(path)
     if STAGE not in (document.get("stages") or {}):
         raise RunError(f"{path} is no run of a server: `energyscope show {path}` prints what it is")
-    own_file(path / schema.SERVING_JSON)
     serving = read_json(path / schema.SERVING_JSON)
-    loads = read_table(path / schema.SERVING_FILE, [name for name in COLUMNS if name not in ADDED])
+    loads = read_table(path / schema.SERVING_FILE, [name for name in COLUMNS if name not in ADDED], LoadRow)
     if serving is None or loads is None:
         raise RunError(f"no load of {path} was finished: `energyscope serving --resume {path}` goes on")
     loads = loads.reindex(columns=list(dict.fromkeys([*loads.columns, *ADDED])))
     version = serving.get("schema")
     if not isinstance(version, int) or version > VERSION:
         raise RunError(f"{path / schema.SERVING_JSON} was written by a newer energyscope: upgrade energyscope-llm")
-    lacking = [name for name in LISTS if not isinstance(serving.get(name), list)]
-    if lacking:
-        raise RunError(f"{path / schema.SERVING_JSON} lacks {', '.join(lacking)}: restore it, or measure again")
-    _check(path, document, serving, loads)
+    declared(path / schema.SERVING_JSON, serving, ServingDocument)
     return ServingRun(path, document, serving, loads)
-
-
-def _check(path: Path, document: Mapping[str, Any], serving: Mapping[str, Any], loads: pd.DataFrame) -> None:
-    """Refuse files that hold values of another kind than was written: they may be of anybody.
-
-    Raises:
-        RunError: one does.
-
-    """
-    sections = all(isinstance(document.get(name, {}), dict | None) for name in SECTIONS)
-    cells = (value for name in COUNTS for value in loads[name] if value == value)  # noqa: PLR0124 - NaN is unknown
-    if not (sections and _is_written(serving) and all(map(_is_number, cells))):
-        raise RunError(f"{path} holds values of another kind than was written: restore it, or measure again")
-
-
-def _is_written(serving: Mapping[str, Any]) -> bool:
-    """Tell whether the values of serving.json are of the kinds that are written."""
-    entries = ((entry, *kinds) for name, kinds in ENTRIES.items() for entry in serving[name])
-    idle, budget = serving.get("idle_w"), serving.get("million_tokens")
-    return (
-        all(
-            isinstance(entry, dict)
-            and all(_is_number(entry.get(key)) for key in numbers)
-            and all(isinstance(entry.get(key), str) for key in texts)
-            for entry, numbers, texts in entries
-        )
-        and isinstance(idle, dict)
-        and all(map(_is_number, idle.values()))
-        and isinstance(budget, dict)
-        and all(isinstance(item, dict) and all(map(_is_number, item.values())) for item in budget.values())
-        and isinstance(serving.get("knee"), str | None)
-    )
-
-
-def _is_number(value: object) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def read_requests(run: ServingRun, kind: str) -> dict[str, list[Answer]]:
@@ -147,13 +96,22 @@ def read_requests(run: ServingRun, kind: str) -> dict[str, list[Answer]]:
     import pyarrow.parquet as pq
 
     try:
-        own_file(run.path / schema.REQUESTS_FILE)
-        rows = pq.read_table(run.path / schema.REQUESTS_FILE, filters=[("kind", "=", kind)]).to_pylist()
+        file = run.path / schema.REQUESTS_FILE
+        if not own_file(file) or not _is_read(pq.read_metadata(file)):
+            return {}
+        rows = pq.read_table(file, filters=[("kind", "=", kind)]).to_pylist()
         answers = [Answer.of({name: row[name] for name in ANSWERS}) for row in rows]
         whole = [answer for answer in answers if answer.error is None and answer.chunks_s]
         return group_by(sorted(whole, key=lambda answer: answer.sent_s), lambda answer: answer.load)
     except (OSError, RunError, ValueError, TypeError, KeyError):
         return {}
+
+
+def _is_read(metadata: Any) -> bool:
+    """Tell whether a Parquet file holds no more than requests of a server do, once it is unpacked."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    unpacked = sum(group.total_byte_size for group in groups)
+    return bool(metadata.num_rows <= MOST_REQUESTS and unpacked <= MOST_OF_REQUESTS)
 
 
 def write_requests(path: Path, loads: Iterable[Served]) -> None:

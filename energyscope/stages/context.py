@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from energyscope.generation.document import generated
 from energyscope.generation.loop import step_spans
 from energyscope.generation.timeline import GenerationTimes
 from energyscope.loading import LoadedModel
@@ -18,6 +19,7 @@ from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress
 from energyscope.reasons import Reason
 from energyscope.runs import schema
+from energyscope.runs.files import read_table
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.runs.windows import windows_of
 from energyscope.settings.run import RunSettings
@@ -83,17 +85,17 @@ def _write_trace(context: Context) -> None:
 
 
 def earlier_trace(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of the trace that a run has so far."""
+    """Return the rows of the trace that a run has so far.
+
+    Raises:
+        RunError: it cannot be read.
+
+    """
     file = path / schema.TRACE_FILE
-    if not file.is_file():
+    if read_table(file, schema.STABLE_TRACE_COLUMNS, schema.TraceRow) is None:
         return []
     with file.open(encoding="utf-8", newline="") as rows:
         return [{name: value or None for name, value in row.items()} for row in csv.DictReader(rows)]
-
-
-def generated(entries: Entries) -> list[GenerationTimes]:
-    """Return the time stamps of a journal's traced generations, oldest first."""
-    return [GenerationTimes.from_entry(entry["generation"]) for entry in entries if "generation" in entry]
 
 
 def spans_of(entries: Entries) -> list[NamedSpan]:

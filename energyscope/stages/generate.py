@@ -8,6 +8,9 @@ A step is a window of the model's own step in the middle of the generation, to b
 rests are for counters that show energy late. Short generations have one after some of them only.
 The pauses are random, up to a tick: so the phases fall at random offsets against the ticks, and a regression can
 separate the powers of phases that are shorter than a tick. ``recover`` makes the document of the journal.
+
+A stage that was stopped goes on with what is missing: further generations, as another part of the trace, and
+windows. Idle power is measured again, as before a pass of a profile that goes on.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import torch
 from energyscope.benchmarking.memory import release
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import ends_a_run, first_line, no_memory_left
-from energyscope.generation.document import STAGE, recover
+from energyscope.generation.document import STAGE, part_of, recover
 from energyscope.generation.generator import (
     GenerateSettings,
     GreedyGenerator,
@@ -34,7 +37,7 @@ from energyscope.generation.generator import (
     notes_of,
     too_large,
 )
-from energyscope.generation.loop import LATE_S, loop_lengths
+from energyscope.generation.loop import LATE_S, loop_lengths, loop_pairs
 from energyscope.generation.measurement import Ids, TickReader, load_entry, loop_entries, step_entry, text_entries
 from energyscope.generation.timeline import GenerationTimes
 from energyscope.loading import LoadedModel
@@ -48,7 +51,7 @@ from energyscope.runs import schema
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages.context import Context, Entries, metered
 from energyscope.stages.phases import middle_step, why_no_generation
-from energyscope.stages.session import Journal
+from energyscope.stages.session import Journal, is_of
 from energyscope.workloads.decoding import can_generate, fresh_cache_length, prompt_length, too_long
 from energyscope.workloads.limits import position_limit
 
@@ -81,6 +84,7 @@ def run(context: Context) -> Reason | None:
             meter,
             GenerateSettings(settings.new_tokens, settings.kv_cache, seconds=seconds, seed=settings.seed),
             middle_step=lambda: middle_step(settings, loaded, context.workload, context.evaluation),
+            earlier=[entry for entry in read_journal(context.store.path) if entry.get("stage") == STAGE],
             journal=context.store.journal,
             progress=context.progress,
         )
@@ -106,13 +110,14 @@ def write(store: RunStore, entries: Entries) -> bool:
     return True
 
 
-def generate(
+def generate(  # noqa: PLR0913  what is measured, and where it goes
     loaded: LoadedModel,
     workload: Workload,
     meter: MeterGroup,
     settings: GenerateSettings,
     *,
     middle_step: Callable[[], Workload | str],
+    earlier: Entries = (),
     journal: Journal,
     progress: Progress = silent,
 ) -> None:
@@ -120,7 +125,8 @@ def generate(
 
     ``middle_step`` prepares the decode step in their middle, or returns why there is none; it is called once it
     is known that the generation itself fits in memory. Everything that is finished goes to ``journal`` before the
-    next thing starts; ``recover`` reads it.
+    next thing starts; ``recover`` reads it. ``earlier`` is what it got from a stage that was stopped: that stays,
+    if it was begun as this one is, and the rest is measured.
 
     Raises:
         UsageError: the model does not generate, or prompt and new tokens are beyond its positions.
@@ -135,7 +141,7 @@ def generate(
         journal({"stage": STAGE, **entry})
 
     with fresh_cache_length(loaded.model):
-        _Stage(loaded, workload, middle_step, meter, settings, keep, progress).run()
+        _Stage(loaded, workload, middle_step, meter, settings, keep, progress, earlier).run()
 
 
 @dataclass
@@ -149,6 +155,7 @@ class _Stage:
     settings: GenerateSettings
     keep: Journal
     progress: Progress
+    earlier: Entries
     replayer: Replayer = field(init=False)
     generator: GreedyGenerator = field(init=False)
     settle_s: float = field(init=False)
@@ -161,17 +168,31 @@ class _Stage:
         self.settle_s = max(meter.settle_s for meter in self.meter.meters)
 
     def run(self) -> None:
-        self.keep({"header": self._header()})
+        self._begin()
         self._show_step("warm-up")
         mark, ids = self._first_generation()
         each_s = mark.end_s - mark.begin_s + self._tick_s() / 2
         generations = math.ceil(self.settings.seconds / each_s)
         self.total = 1 + max(self.settings.least, generations) + 4 * self.settings.passes
+        self.done += sum("generation" in entry or "pass" in entry for entry in self.earlier)
         self._show_step("idle power")
         self._measure_idle()
-        self._trace(self._prepare_step())
+        if not any("ticks" in entry and "generation" not in entry for entry in self.earlier):  # else it was ended
+            self._trace(self._prepare_step(), each_s)
         self._measure_loop()
         self._measure_texts(ids.tolist())
+
+    def _begin(self) -> None:
+        """Go on with what an earlier process measured, if it began with the same header; else begin."""
+        header = self._header()
+        if is_of(self.earlier, header):
+            return
+        if any("header" in entry for entry in self.earlier):
+            self.keep({schema.BEGUN_AGAIN: True})
+            for entry in (entry for entry in self.earlier if entry.get("phase") == "load"):
+                self.keep(entry)
+        self.earlier = ()
+        self.keep({"header": header})
 
     def _header(self) -> dict[str, Any]:
         return {
@@ -228,6 +249,8 @@ class _Stage:
 
     def _prepare_step(self) -> Workload | None:
         """Prepare the step; where there is none, the reason is kept."""
+        if any("step_reason" in entry for entry in self.earlier):
+            return None
         step: Workload | str = (
             reason("meter-slower-than-phase", settle_s=self.settle_s) if self.settle_s else self.middle_step()
         )
@@ -236,13 +259,22 @@ class _Stage:
         self.keep({"step_reason": step})
         return None
 
-    def _trace(self, step: Workload | None) -> None:
-        """Generate for some seconds, with random pauses, and take windows of the step in turn."""
-        pauses, tick_s = random.Random(self.settings.seed), self._tick_s()
+    def _trace(self, step: Workload | None, each_s: float) -> None:
+        """Generate for some seconds, with random pauses, and take windows of the step in turn.
+
+        Generations that were traced before take ``each_s`` of these seconds; those that follow are another part.
+        """
+        before = [entry for entry in self.earlier if "generation" in entry]
+        part = max(map(part_of, before), default=-1) + 1
+        pauses, tick_s = random.Random(self.settings.seed + len(before)), self._tick_s()
         self._preheat()
         reader = TickReader(self.meter)
-        begin_s, due_s, steps_s = time.monotonic(), 0.0, 0.0
-        for number in itertools.count(1):
+        begin_s, steps_s = time.monotonic() - len(before) * each_s, 0.0
+        due_s = sum("step_context" in entry for entry in self.earlier) * self.settings.seconds / STEPS
+        elapsed = len(before) * each_s
+        for number in itertools.count(len(before) + 1):
+            if self._is_traced(number - 1, elapsed):
+                break
             self._show_step(f"generation {number}")
             time.sleep(pauses.uniform(0.0, tick_s))
             try:
@@ -255,15 +287,17 @@ class _Stage:
                 self.keep({"step_reason": reason("no-memory-for-step")})
                 step = None  # without its cache, there was room
                 continue
-            self.keep({"generation": asdict(mark), "ticks": reader.new_ticks()})
+            self.keep({"generation": asdict(mark), "ticks": reader.new_ticks(), "trace_part": part})
             elapsed = time.monotonic() - begin_s - steps_s
             if step is not None and elapsed >= due_s:
                 steps_s += self._measure_step(step, number, 0.0 if self.meter.modelled else LATE_S + tick_s)
                 due_s = elapsed + self.settings.seconds / STEPS
-            if elapsed >= self.settings.seconds and (number >= self.settings.least or elapsed > ENDLESS_S):
-                break
         time.sleep(CLOSING_TICKS * tick_s + LAST_TICK_S)
-        self.keep({"ticks": reader.new_ticks()})
+        self.keep({"ticks": reader.new_ticks(), "trace_part": part})
+
+    def _is_traced(self, generations: int, elapsed_s: float) -> bool:
+        enough = generations >= self.settings.least or elapsed_s > ENDLESS_S
+        return elapsed_s >= self.settings.seconds and enough
 
     def _measure_step(self, step: Workload, number: int, rest_s: float) -> float:
         """Take a window of the step, with a rest before and after it; return the seconds that it took in all."""
@@ -285,7 +319,12 @@ class _Stage:
         if lengths is None:
             self.keep({"loop_reason": reason("no-positions-for-loop")})
             return
-        passes, device = self.settings.passes, self.loaded.device
+        begun = {entry["pass"] for entry in self.earlier if "loop_tokens" in entry}
+        first = max(begun, default=-1) + 1  # a pair of which one is missing begins again, with a number of its own
+        passes = range(first, first + self.settings.passes - len(loop_pairs(self.earlier)))
+        if not passes or any("loop_reason" in entry for entry in self.earlier):
+            return
+        device = self.loaded.device
         measured = loop_entries(self.generator, device, lengths, passes, self.meter, self._show_step)
         with closing(measured) as entries:
             for entry in entries:
@@ -300,5 +339,6 @@ class _Stage:
             time.sleep(SETTLE_S)  # the device rests meanwhile: no power of the loop is to be left
         read = self.workload.inputs.get("input_ids")
         prompts: Ids = [] if read is None else read.tolist()
-        for entry in text_entries(tokenizer, prompts, generated, passes, self.meter, self._show_step):
+        texts = text_entries(tokenizer, prompts, generated, passes, self.meter, self._show_step, self.earlier)
+        for entry in texts:
             self.keep(entry)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,11 +34,10 @@ from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.targets import Layers, Target, targets
 from energyscope.replay.tensors import tensors_in
 from energyscope.runs import schema
-from energyscope.runs.files import json_ready
 from energyscope.stages.instruments import Instruments
 from energyscope.stages.sampling_budget import SamplingBudget
 from energyscope.stages.sampling_interval import sampling_interval
-from energyscope.stages.session import STAGE, Journal, Session
+from energyscope.stages.session import STAGE, Journal, Session, is_of
 
 PREFILL = "prefill"
 
@@ -90,7 +88,7 @@ def profile(  # noqa: PLR0913  what is measured, and where it goes
         "tree": ready.described,
         "notes": ready.notes,
     }
-    entries = list(earlier) if _is_of(earlier, header) else []
+    entries = list(earlier) if is_of(earlier, header) else []
 
     def keep(entry: Mapping[str, Any]) -> None:
         entries.append({"stage": STAGE, "scene": phase_name, **entry})
@@ -104,12 +102,6 @@ def profile(  # noqa: PLR0913  what is measured, and where it goes
         session = Session(instruments, settings.sampling_budget, keep, seed=settings.seed, earlier=entries)
         session.run(ready.plan, progress)
     return recover(entries)
-
-
-def _is_of(earlier: Sequence[Mapping[str, Any]], header: Mapping[str, Any]) -> bool:
-    """Tell whether entries are of a profile with this header, as the journal holds it."""
-    before = next((entry["header"] for entry in earlier if "header" in entry), None)
-    return bool(before == json.loads(json.dumps(json_ready(header))))
 
 
 def follow_profile(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) -> None:

@@ -1,13 +1,12 @@
 """Resume: go on with a run that was interrupted or failed, under the conditions that it began with.
 
 Stages that are done stay, and so do finished phases and whole passes of a profile, whole blocks of a benchmark,
-and ablations. What was cut off half-way is measured anew: its windows and new ones would be of two temperatures.
-Its entries stay in the journal, and count no more.
+generations and windows of a traced generation, and ablations. What was cut off half-way is measured anew: its
+windows and new ones would be of two temperatures. Its entries stay in the journal, and count no more.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from typing import Any
 from energyscope.errors import RunError, UsageError
 from energyscope.reasons import reason
 from energyscope.runs import schema
-from energyscope.runs.files import json_ready, with_home, without_home
+from energyscope.runs.files import as_kept, with_home
 from energyscope.runs.locks import BEING_MEASURED, is_being_written
 from energyscope.runs.method import FIELD, REVISION
 from energyscope.runs.store import RunStore, lacking_stages, read_document, read_journal
@@ -28,7 +27,7 @@ from energyscope.stages.registry import STAGES
 from energyscope.stages.session import whole_passes
 
 PROFILE = "profile"
-DECIDE_THEMSELVES = ("benchmark", "ablate")  # what stays, once the model is there
+DECIDE_THEMSELVES = ("benchmark", "generate", "ablate")  # what stays, once the model is there
 MODEL_CHANGES = ("host_peak_bytes",)  # from one loading to the next
 OF_A_HOST = ("platform", "threads", "clock")
 OF_A_BOARD = ("name", "uuid", "measured", "driver", "power_limit_w")
@@ -91,7 +90,7 @@ def take_up(store: RunStore, lacking: Sequence[str], sections: Mapping[str, Any]
     if list(lacking) != lacking_stages(store.path):
         raise RunError(f"{store.path} was gone on with by another process meanwhile")
     joules = any(stage.metered for stage in STAGES if stage.name in lacking)
-    changed = list(changes(_as_written(store.document), _as_written(sections), joules=joules))
+    changed = list(changes(as_kept(store.document), as_kept(sections), joules=joules))
     if changed:
         raise UsageError(
             f"{store.path.name} was begun with another {' and '.join(changed)}: go on as it began, or use "
@@ -103,11 +102,6 @@ def take_up(store: RunStore, lacking: Sequence[str], sections: Mapping[str, Any]
     at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     warnings = [*store.document.get("warnings", ()), reason("run-resumed", at=at, stages=list(lacking))]
     store.update(warnings=warnings, resumed=[*store.document.get("resumed", ()), {"at": at, "command": command}])
-
-
-def _as_written(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return sections as run.json holds them; older ones had the home folder whole."""
-    return dict(json.loads(without_home(json.dumps(json_ready(sections)))))
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any], *, joules: bool) -> Iterator[str]:

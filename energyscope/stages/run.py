@@ -27,7 +27,16 @@ from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.runs import method
 from energyscope.runs.locks import write_lock
-from energyscope.runs.store import Run, RunStore, find_run, free_name, lacking_stages, load_run, plain_name
+from energyscope.runs.store import (
+    Run,
+    RunStore,
+    find_run,
+    free_name,
+    lacking_stages,
+    load_run,
+    plain_name,
+    read_journal,
+)
 from energyscope.serving.run import refuse_server
 from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
@@ -296,8 +305,10 @@ def _begin(
     else:
         take_up(context.store, lacking, _sections(context), command)
         context.earlier_trace = earlier_trace(context.store.path)
-    for entry in loading if lacking is None or "generate" in lacking else ():
-        context.store.journal(entry)
+    kept = () if lacking is None else read_journal(context.store.path)
+    if (lacking is None or "generate" in lacking) and not any(entry.get("phase") == "load" for entry in kept):
+        for entry in loading:
+            context.store.journal(entry)
 
 
 def _create_store(settings: RunSettings) -> RunStore:

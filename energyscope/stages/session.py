@@ -31,6 +31,7 @@ from energyscope.progress import Progress
 from energyscope.reasons import Reason, reason
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.targets import Target
+from energyscope.runs.files import as_kept
 from energyscope.stages.instruments import Instruments
 from energyscope.stages.pauses import Pauses
 from energyscope.stages.sampling_budget import (
@@ -295,6 +296,12 @@ class Session:
         if self._pauses.beats(result, self.entries):
             result["beats"] = True
         return result
+
+
+def is_of(earlier: Sequence[Mapping[str, Any]], header: Mapping[str, Any]) -> bool:
+    """Tell whether entries of a journal are of a stage with this header: then what they hold stays."""
+    before = next((entry["header"] for entry in earlier if "header" in entry), None)
+    return before is not None and bool(before == as_kept(header))
 
 
 def whole_passes(entries: Sequence[Mapping[str, Any]], *, cut: bool = True) -> int:

@@ -104,11 +104,10 @@ def test_a_terminal_gets_lines_that_break_between_words(columns, lines):
 
 @pytest.mark.parametrize("word", ["report", "show"])
 def test_a_run_whose_values_were_changed_is_one_line(word, tmp_path, command):
-    """GIVEN a file of a run with a list where numbers are, THEN the line names the run, and both things to do."""
+    """GIVEN a file of a run with a list where a number is, THEN the line names file, key and what to do."""
     run = build_run(tmp_path / "runs/bad", Shape(layers=1, granularity="coarse", impact=False))
     document = {**run.document, "closure": {"model": {"energy": ["half"]}, "leaves": ["of", "it"]}}
     (run.path / "run.json").write_text(json.dumps(document))
     done = command(word, "bad", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "bad cannot be shown (" in done.stderr
-    assert "if files of it were changed, restore them; if not, this is a bug" in done.stderr
+    assert "bad/run.json cannot be read (closure.model.energy is a list, and not a number)" in done.stderr

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from generations import Load, generations
 
-from energyscope.generation.timeline import PREFILL, REST, node_weights
-from energyscope.generation.trace import TraceFit, fit_meter, fit_trace
+from energyscope.generation.timeline import PREFILL, REST, GenerationTimes, node_weights
+from energyscope.generation.trace import TraceFit, fit_meter, fit_trace, joined_intervals
 from energyscope.metering.regression import PowerFit
 from energyscope.metering.tick_intervals import tick_intervals
+from energyscope.metering.ticks import Ticks
 from energyscope.reasons import reason
 
 H200 = {"jitter_s": 0.0003, "noise": 0.002}
@@ -20,7 +21,7 @@ SEEDS = 80
 
 def traced(load, seed=0, **sensor):
     made = generations(load, seed, **sensor)
-    return made, fit_trace([made.ticks], made.marks, made.excluded)
+    return made, fit_trace([tick_intervals(made.ticks)], made.marks, made.excluded)
 
 
 def test_a_prefill_of_a_fifth_of_a_tick_has_its_power():
@@ -72,7 +73,7 @@ def test_what_runs_between_generations_is_in_no_phase():
     """GIVEN half a second of 450 W after each generation THEN it is left out, and would be 20 % of the rest."""
     made, fit = traced(Load(other_s=0.5), **H200)
     assert fit.fits[0].power_w[REST] == pytest.approx(120, rel=0.1)
-    blind = fit_trace([made.ticks], made.marks)
+    blind = fit_trace([tick_intervals(made.ticks)], made.marks)
     assert blind.fits[0].power_w[REST] > 200
 
 
@@ -119,7 +120,7 @@ def test_too_little_to_go_by_is_unknown():
     """GIVEN a trace of a few ticks THEN no energy is known, with the reason."""
     made = generations(replace(Load(), seconds=1.0), **H200)
     short = made.ticks.between(0, made.marks[0].end_s)
-    fit = fit_trace([short], made.marks[:1])
+    fit = fit_trace([tick_intervals(short)], made.marks[:1])
     assert fit.prefill_j().value is None
     assert fit.prefill_j().reason.code == "few-tick-intervals"
 
@@ -134,7 +135,7 @@ def test_a_fault_of_the_counter_costs_its_interval_only():
 def test_devices_add_up():
     """GIVEN two meters THEN energies are sums, with each device's own beside them."""
     made = generations(Load(), 1, **H200)
-    fit = fit_trace([made.ticks, made.ticks], made.marks)
+    fit = fit_trace([tick_intervals(made.ticks)] * 2, made.marks)
     assert fit.decode_j().value == pytest.approx(sum(fit.decode_j().devices))
     assert fit.decode_j().value == pytest.approx(2 * made.decode_j, rel=0.01)
 
@@ -170,3 +171,30 @@ def test_a_device_whose_delay_is_unknown_adds_to_one_whose_delay_was_fitted():
         both = TraceFit(fit.marks, fit.nodes, fits).decode_j()
         assert both.value == pytest.approx(2 * fit.decode_j().value)
         assert both.half == pytest.approx(np.sqrt(2) * fit.decode_j().half)
+
+
+@pytest.mark.parametrize("sensor", [H200, {**H200, "lag_s": 0.03}], ids=["usual", "late"])
+@pytest.mark.parametrize("fallen", [False, True], ids=["same counter", "counter from 0"])
+def test_a_trace_in_two_parts_is_one_fit(sensor, fallen):
+    """GIVEN generations of two processes, hours apart and each on its own ticks THEN all of them make one fit."""
+    covered = np.zeros(2)
+    for seed in range(20):
+        first, second = (generations(replace(Load(), seconds=5.0), seed + part, **sensor) for part in (0, 100))
+        apart_s, before_mj = 7200.0137, 0.0 if fallen else float(first.ticks.energy_mj[-1]) + 120.0 * 7200e3
+        ticks = Ticks(
+            second.ticks.before_s + apart_s, second.ticks.after_s + apart_s, second.ticks.energy_mj + before_mj
+        )
+        marks = [
+            GenerationTimes(mark.begin_s + apart_s, tuple(np.add(mark.tokens_s, apart_s)), mark.end_s + apart_s)
+            for mark in second.marks
+        ]
+        begun = first.ticks.between(0, first.marks[-1].end_s + 0.01)  # the process ended there
+        trace = joined_intervals([(begun, first.marks), (ticks, marks)])
+        fit = fit_trace([trace], [*first.marks, *marks])
+        for place, (energy, name) in enumerate(((fit.prefill_j(), "prefill_j"), (fit.decode_j(), "decode_j"))):
+            counts = np.array([len(first.marks), len(marks)])
+            truth = float(counts @ [getattr(first, name), getattr(second, name)] / counts.sum())
+            covered[place] += abs(energy.value - truth) <= energy.half
+    assert (covered >= 17).all(), covered
+    between = (trace.times_s[:-1] < marks[0].begin_s + 0.1) & (trace.times_s[1:] > first.marks[-1].end_s + 0.1)
+    assert not trace.good[between].any(), "the gap, and the first full interval of the second part"

@@ -225,7 +225,7 @@ def test_a_full_disk_names_the_journal(tmp_path: Path) -> None:
 def test_a_journal_cut_at_any_byte_is_read_to_its_last_whole_line(tmp_path: Path) -> None:
     """GIVEN a journal that ends at any byte of it, THEN the entries are the whole lines before, and no others."""
     store = RunStore.create("run", tmp_path)
-    for entry in ({"component": "Ω", "pass": 1}, {"pass": 12, "window": {"energy_mj": None}}, {"note": "\n"}):
+    for entry in ({"component": "Ω", "pass": 1}, {"pass": 12, "model": {"energy_mj": None}}, {"note": "\n"}):
         store.journal(entry)
     file = store.path / schema.JOURNAL_FILE
     content, entries = file.read_bytes(), read_journal(store.path)

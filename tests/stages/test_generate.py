@@ -35,12 +35,14 @@ PHASES = ["load", "tokenize", "prefill", "decode", "detokenize"]
 NO_STEP = "no step was asked for"
 
 
-def measure(loaded, settings=SHORT, *, meters=None, batch_size=2, length=16, progress=None, step=NO_STEP):
+def measure(
+    loaded, settings=SHORT, *, meters=None, batch_size=2, length=16, progress=None, step=NO_STEP, earlier=()
+):
     """Return the journal of a run, as it comes back from its file."""
     entries = []
     with MeterGroup(meters or [ModelledMeter(WATTS)]) as meter:
         workload = profile_inputs(loaded, batch_size=batch_size, sequence_length=length)
-        options = {"progress": progress} if progress else {}
+        options = {"earlier": earlier, **({"progress": progress} if progress else {})}
         generate(loaded, workload, meter, settings, middle_step=lambda: step, journal=entries.append, **options)
     return json.loads(json.dumps(entries))
 
@@ -310,6 +312,22 @@ def test_on_a_counter_that_ticks(counter):
     assert value(document["phases"][1]["power_w"]) == pytest.approx(200, rel=0.05)
     loop_s = value(document["loop"]["per_token"]["seconds"])
     assert 0 < loop_s < value(document["rates"]["time_per_output_token_s"])
+
+
+def test_on_a_counter_the_parts_of_a_resumed_trace_are_one(counter):
+    """GIVEN a process that ended after six generations THEN those of the next one add to them."""
+    loaded, gpu = counter
+    settings = replace(SHORT, seconds=3.0, new_tokens=32)
+    journal = measure(loaded, settings, meters=[gpu])
+    cut = journal[: 1 + [number for number, entry in enumerate(journal) if "generation" in entry][5]]
+    gpu.sleep(60.0)
+    document = recover(whole := [*cut, *measure(loaded, settings, meters=[gpu], earlier=cut)])
+    marks, decode = document["marks"], document["phases"][3]
+    assert marks[6]["begin_s"] - marks[5]["end_s"] > 60.0
+    assert len(marks) == pytest.approx(len(recover(journal)["marks"]), abs=2)
+    assert [entry["trace_part"] for entry in whole if "generation" in entry] == [0] * 6 + [1] * (len(marks) - 6)
+    assert value(decode["power_w"]) == pytest.approx(200, rel=0.02)
+    assert document["idle_w"] == pytest.approx(200, rel=0.03)
 
 
 def test_the_step_in_the_middle_is_measured_in_turn_with_the_generations(loaded):

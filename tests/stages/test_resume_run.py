@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from energyscope.errors import ModelError, RunError, UsageError
+from energyscope.generation.generator import GenerateSettings
 from energyscope.runs.locks import write_lock
 from energyscope.runs.schema import (
     BEGUN_AGAIN,
@@ -23,7 +24,8 @@ from energyscope.runs.schema import (
     RUN_FILE,
     SWEEP_FILE,
 )
-from energyscope.runs.store import Run, RunStore, lacking_stages, read_document, read_journal
+from energyscope.runs.store import Run, RunStore, lacking_stages, load_run, read_document, read_journal
+from energyscope.runs.windows import windows_of
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.stages import phases
 from energyscope.stages import run as module
@@ -265,9 +267,9 @@ def test_settings_come_back_as_they_were(stopped: Path) -> None:
 def test_entries_before_a_new_begin_do_not_count(stopped: Path) -> None:
     """GIVEN a stage, and a phase, that were begun again THEN only what was measured since then is read."""
     entries = [
-        {"stage": "benchmark", "row": 1}, {"stage": "profile", "scene": "a", "window": 1},
-        {"stage": "profile", "scene": "b", "window": 1}, {"stage": "benchmark", BEGUN_AGAIN: True},
-        {"stage": "profile", "scene": "b", BEGUN_AGAIN: True}, {"stage": "benchmark", "row": 2},
+        {"stage": "benchmark", "note": 1}, {"stage": "profile", "scene": "a", "note": 1},
+        {"stage": "profile", "scene": "b", "note": 1}, {"stage": "benchmark", BEGUN_AGAIN: True},
+        {"stage": "profile", "scene": "b", BEGUN_AGAIN: True}, {"stage": "benchmark", "note": 2},
     ]  # fmt: skip
     (stopped / JOURNAL_FILE).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     assert read_journal(stopped) == [entries[1], entries[5]]
@@ -474,3 +476,75 @@ def test_trials_of_an_older_journal_are_measured_anew(tmp_path: Path, monkeypatc
     (path / JOURNAL_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
     resume(path)
     assert len([entry for entry in read_journal(path) if "row" in entry]) == 12
+
+
+GENERATED: dict[str, Any] = {
+    "device": "cpu", "stages": ("generate",), "sequence_length": 8, "new_tokens": 4, "phase": "both",
+    "name": "stopped",
+}  # fmt: skip
+
+
+def names_of(path: Path) -> list[str]:
+    """Return the names of a run's windows: one that was taken twice has a name that ends with ``.2``."""
+    return list(windows_of(read_journal(path)))
+
+
+@pytest.mark.parametrize(
+    ("key", "number"),
+    [("phase", 1), ("header", 1), ("generation", 1), ("step_context", 1), ("generation", 4), ("loop_tokens", 4),
+     ("loop_tokens", 5), ("tokens", 2), ("tokens", 10)],
+)  # fmt: skip
+def test_a_generation_goes_on_with_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, number: int
+) -> None:
+    """GIVEN a run that was stopped anywhere in its generations THEN what was finished stays, and is there once."""
+    monkeypatch.setattr("energyscope.stages.generate.MODELLED_GENERATIONS_S", 0.3)
+    path = stopped_after(number, lambda entry: key in entry, tmp_path, monkeypatch, GENERATED)
+    monkeypatch.setattr("energyscope.stages.generate.MODELLED_GENERATIONS_S", 0.3)
+    before, windows = read_journal(path), names_of(path)
+    assert len([entry for entry in before if key in entry]) == number
+    done = resume(path)
+    after = read_journal(path)
+    assert after[: len(before)] == before
+    assert names_of(path)[: len(windows)] == windows
+    assert not [name for name in names_of(path) if "." in name]
+    assert len([entry for entry in after if "header" in entry]) == 1
+    assert len([entry for entry in after if entry.get("phase") == "load"]) == 1
+    passes = GenerateSettings.passes
+    assert [name for name in names_of(path) if name.startswith("detokenize")] == [
+        f"detokenize#{n}" for n in range(passes)
+    ]
+    loop = [entry for entry in after if "loop_tokens" in entry]
+    assert len(loop) == 2 * passes + (number == 5), "a pair that was cut off begins again"
+    assert done.generation is not None
+    assert len(done.generation["marks"]) == len([entry for entry in after if "generation" in entry])
+    assert done.generation["loop"]["windows"] == 2 * passes
+    assert all(phase["energy_j"] for phase in done.generation["phases"])
+
+
+def test_a_whole_trace_is_not_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a run that was stopped after its trace THEN no generation is added, and its phases stay."""
+    monkeypatch.setattr("energyscope.stages.generate.MODELLED_GENERATIONS_S", 0.3)
+    path = stopped_after(1, lambda entry: "loop_tokens" in entry, tmp_path, monkeypatch, GENERATED)
+    before = load_run(path).generation
+    done = resume(path).generation
+    assert before is not None
+    assert done is not None
+    assert done["marks"] == before["marks"]
+    assert done["phases"][2:4] == before["phases"][2:4]
+
+
+def test_generations_of_something_else_begin_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN generations whose header says other tokens THEN none of them counts, and the load does."""
+    monkeypatch.setattr("energyscope.stages.generate.MODELLED_GENERATIONS_S", 0.3)
+    path = stopped_after(2, lambda entry: "generation" in entry, tmp_path, monkeypatch, GENERATED)
+    lines = [json.loads(line) for line in (path / JOURNAL_FILE).read_text().splitlines()]
+    next(line for line in lines if "header" in line)["header"]["new_tokens"] = 5
+    (path / JOURNAL_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    load = next(line for line in lines if line.get("phase") == "load")
+    last = max(line["generation"]["end_s"] for line in lines if "generation" in line)
+    resume(path)
+    after = read_journal(path)
+    assert min(entry["generation"]["begin_s"] for entry in after if "generation" in entry) > last
+    assert [entry for entry in after if entry.get("phase") == "load"] == [load]
+    assert len([entry for entry in after if "header" in entry]) == 1

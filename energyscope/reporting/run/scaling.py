@@ -12,7 +12,7 @@ from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.run.report import DECODE, RUN, Report, execution_name, precision_name
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.laws import LawsOfRun, document_error, is_of_run, laws_of_run
+from energyscope.runs.laws import LawsOfRun, is_of_run, laws_of_run
 from energyscope.runs.schema import REPORT_FILE
 
 _SAME = 1e-6  # relative, of one energy in two files
@@ -24,8 +24,7 @@ def section(report: Report) -> Content | None:
     """Return the laws of the nearest set that joins the run; None where none does."""
     sets = laws_of_run(report.run.path) if report.workloads else []
     for laws in sets:
-        documents = [] if document_error(laws.document) else laws.document["groups"]
-        law = next((law for document in documents if (law := _law(document, laws, report))), None)
+        law = next((law for document in laws.document["groups"] if (law := _law(document, laws, report))), None)
         if law is not None:
             caption = "Points: measured; line: E0 + k x FLOPs; ringed: this run."
             figure = Figure.of("scaling-law", "Energy against work", law["chart"], law["table"], caption)

@@ -17,7 +17,7 @@ from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.parts import OVERHEAD
 from energyscope.reporting.run.report import DECODE, execution_name, precision_name
 from energyscope.reporting.section import Page
-from energyscope.runs.laws import document_error, load_laws
+from energyscope.runs.laws import load_laws
 
 Entry = Mapping[str, Any]
 Shape = tuple[int, int]  # batch size and tokens
@@ -62,12 +62,10 @@ class Laws:
         """Read the laws of a directory.
 
         Raises:
-            RunError: there are none that can be read, or somebody altered them beyond use.
+            RunError: there are none that can be read.
 
         """
         document = load_laws(folder)
-        if wrong := document_error(document):
-            raise RunError(f"{folder} holds laws that cannot be shown ({wrong}): make them again")
         if not document["groups"]:
             raise RunError(f"{folder} holds no laws: make them of runs or sweeps")
         return cls(document, folder)
