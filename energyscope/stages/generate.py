@@ -240,7 +240,7 @@ class _Stage:
         """Generate for some seconds, with random pauses, and take windows of the step in turn."""
         pauses, tick_s = random.Random(self.settings.seed), self._tick_s()
         self._preheat()
-        reader = TickReader(self.meter)
+        reader, host = TickReader(self.meter), self.meter.host
         begin_s, due_s, steps_s = time.monotonic(), 0.0, 0.0
         for number in itertools.count(1):
             self._show_step(f"generation {number}")
@@ -248,14 +248,17 @@ class _Stage:
             try:
                 with no_garbage_collection():
                     self.replayer.synchronize()
+                    before = host.read()
                     mark, _ = self.generator.timed(self.settings.new_tokens)
+                    host_mj = host.since(before).energy_mj
             except Exception as error:
                 if step is None or not no_memory_left(error):
                     raise
                 self.keep({"step_reason": reason("no-memory-for-step")})
                 step = None  # without its cache, there was room
                 continue
-            self.keep({"generation": asdict(mark), "ticks": reader.new_ticks()})
+            drawn = {} if host_mj is None else {"host_mj": host_mj}
+            self.keep({"generation": asdict(mark), "ticks": reader.new_ticks(), **drawn})
             elapsed = time.monotonic() - begin_s - steps_s
             if step is not None and elapsed >= due_s:
                 steps_s += self._measure_step(step, number, 0.0 if self.meter.modelled else LATE_S + tick_s)
