@@ -189,6 +189,10 @@ def _figures(measured: Measured | None, calls: float) -> dict[str, Any]:
         "memory_power_w": activity.memory_w,
         "limited_by": limited_by(activity),
         "at_power_limit": measured.at_power_limit,
+        "host_energy_mj": times(measured.host.mean, calls),
+        "host_ci_low_mj": times(measured.host.low, calls),
+        "host_ci_high_mj": times(measured.host.high, calls),
+        "host_quality": _grade_of(measured.host, ()),
     }
 
 

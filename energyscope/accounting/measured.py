@@ -27,7 +27,8 @@ class Measured:
 
     ``power_w``, ``clock_mhz`` and ``activity`` are means. ``empty`` says that it launches no work on the device.
     ``guard`` holds what disturbed a window, ``reasons`` what else a reader should know. ``by_pass`` has each
-    quantity's windows by pass, ``beside_model`` the time of a call over that of the model's pass, in turn with it.
+    quantity's windows by pass, ``beside_model`` the time of a call over that of the model's pass, in turn with it;
+    ``host`` is what the whole host drew for a call (mJ), by a counter of its own.
     The intervals do not contain the error of the idle power (``idle_half_w``, W; None: unknown), which all targets
     share.
     """
@@ -37,6 +38,7 @@ class Measured:
     dynamic: Estimate = UNKNOWN
     time: Estimate = UNKNOWN
     beside_model: Estimate = UNKNOWN
+    host: Estimate = UNKNOWN
     idle_half_w: float | None = 0.0
     by_pass: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     power_w: float | None = None
@@ -117,6 +119,7 @@ def measure(
         dynamic=estimates["dynamic"],
         time=estimates["time"],
         beside_model=_beside_model(entries, first),
+        host=combine([entry.get("host_mj") for entry in final], first=first),
         idle_half_w=idle.half_w if idle else 0.0,
         by_pass={name: _by_pass(final, values) for name, values in columns.items()},
         power_w=mean(_column(final, "power_w")),

@@ -293,6 +293,11 @@ def idle_of(entries: Sequence[Entry]) -> IdlePower | None:
     return IdlePower(estimate.mean, (estimate.high - estimate.low) / 2 if known else None, by_pass)  # type: ignore[operator]
 
 
+def host_idle_power(entries: Sequence[Entry]) -> float | None:
+    """Return the mean power (W) of the host in the idle times of a profile; None where it was not counted."""
+    return mean(_known(entries, "host_idle_w"))
+
+
 def idle_power(entries: Sequence[Entry]) -> float | None:
     """Return the mean idle power (W) over the passes, None where it was not measured.
 

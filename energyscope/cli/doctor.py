@@ -94,7 +94,8 @@ def _table(title: str, lines: list[tuple[str, str]]) -> Table:
 
 def sensor_lines(sensor: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the sensor's facts as lines of words and values; what was measured with a load comes last."""
-    apart = ("choice", "power_fields", "counter_power", "polling", "sampling_s", "bystanders", "notes")
+    apart = ("choice", "power_fields", "counter_power", "polling", "sampling_s", "bystanders", "notes",
+             "host_reason")  # fmt: skip
     lines = [(_label(key), _shown(value)) for key, value in sensor.items() if key not in apart]
     if sensor.get("choice"):
         lines.append(("choice", words(sensor["choice"])))
@@ -108,6 +109,8 @@ def sensor_lines(sensor: dict[str, Any]) -> list[tuple[str, str]]:
     if "sampling_s" in sensor:
         interval_s = sensor["sampling_s"]
         lines.append(("samples power every", "unknown" if interval_s is None else f"{interval_s * 1e3:.3f} ms"))
+    if sensor.get("host_reason"):
+        lines.append(("host beside it", f"not read: {words(sensor['host_reason'])}"))
     lines += [("note", words(note)) for note in sensor.get("notes") or ()]
     return lines
 

@@ -11,13 +11,14 @@ import typer
 from energyscope.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from energyscope.settings.run import RunSettings
     from energyscope.settings.sweep import SweepSettings
     from energyscope.stages.dry_run import Preview
     from energyscope.stages.plan_dry_run import PlanPreview
+    from energyscope.stages.sampling_budget import TimeEstimate
     from energyscope.stages.sweep_dry_run import CellPlan, SweepPlan
 
 HELD_UNKNOWN = (
@@ -28,15 +29,18 @@ HELD_UNKNOWN = (
 
 def show_plan(settings: RunSettings, *, as_json: bool) -> None:
     """Print what a run would measure, and about how long it takes."""
-    from energyscope.stages.dry_run import preview
+    from energyscope.stages.dry_run import preview, stage_times
 
     plan = preview(settings)
-    typer.echo(json.dumps(asdict(plan), indent=1) if as_json else _described(plan))
+    times = stage_times(settings, plan)
+    seconds = {stage: time and [time.least_s, time.most_s] for stage, time in times.items()}
+    typer.echo(json.dumps({**asdict(plan), "stage_seconds": seconds}, indent=1) if as_json else
+               _described(plan, times))  # fmt: skip
     if plan.refused:
         raise typer.Exit(DeviceError.exit_code)
 
 
-def _described(plan: Preview) -> str:
+def _described(plan: Preview, times: Mapping[str, TimeEstimate | None]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in plan.kinds.items() if kind != "model")
     without = "one example" if plan.batch_size == 1 else f"{plan.batch_size} examples"
     tokens = f"{plan.batch_size} x {plan.sequence_length} tokens" if plan.sequence_length else without
@@ -48,9 +52,26 @@ def _described(plan: Preview) -> str:
         f"{plan.components} components ({kinds})",
         *_stage_lines(plan),
         *(f"{stage}: skipped ({why.words})" for stage, why in plan.skipped.items()),
-        "nothing was loaded or measured (--dry-run)",
+        *_time_lines(times),
+        "nothing was measured (--dry-run)",
     ]
     return "\n".join(lines)
+
+
+def _time_lines(times: Mapping[str, TimeEstimate | None]) -> Iterator[str]:
+    """Yield how long each stage takes, and all of them that are known together."""
+    known = {stage: (time.least_s or 0.0, time.most_s or 0.0) for stage, time in times.items() if time}
+    unknown = [stage for stage in times if stage not in known]
+    without = f", not counting {', '.join(unknown)}" if unknown else ""
+    if known:
+        least, most = (sum(limits) for limits in zip(*known.values(), strict=True))
+        yield "time: " + ", ".join(f"{stage} {_at_least_and_most(*limits)}" for stage, limits in known.items())
+        yield f"time in all: about {_at_least_and_most(least, most)}{without}"
+
+
+def _at_least_and_most(least_s: float, most_s: float) -> str:
+    least, most = _duration(least_s), _duration(most_s)
+    return least if least == most else f"{least} to {most}" if least_s else f"up to {most}"
 
 
 TARGETS = {

@@ -23,9 +23,10 @@ PER_TOKEN, PER_INFERENCE = "energy per generated token", "energy per inference"
 PER_PROMPT_TOKEN, LOOP = "energy per prompt token", "generate's loop per step"
 WORK, IDLE, LATENCY, POWER, TOKENS_PER_JOULE = "work", "idle energy", "latency", "mean power", "tokens per joule"
 WORK_PER_GENERATED = "work per generated token"
+HOST, HOST_PER_TOKEN = "host, whole machine", "host per generated token"
 ENERGIES = frozenset({PER_PASS, PER_STEP, PER_TOKEN, PER_INFERENCE})
 # What idle energy is a part of, and so the host's time in eager execution.
-_TOTALS = ENERGIES | {PER_PROMPT_TOKEN, LOOP, IDLE, TOKENS_PER_JOULE}
+_TOTALS = ENERGIES | {PER_PROMPT_TOKEN, LOOP, IDLE, TOKENS_PER_JOULE, HOST, HOST_PER_TOKEN}
 # By which quantities whole models are compared.
 LEADS: Mapping[Basis, frozenset[str]] = {TOTAL: ENERGIES, DYNAMIC: frozenset({WORK, WORK_PER_GENERATED})}
 

@@ -233,13 +233,14 @@ def _refuse_unlike(first: Run, other: Run) -> None:
 
 
 def _generation(runs: Sequence[Run]) -> Iterator[PooledPart]:
-    """Yield the energies of a token in generations, where every run has one."""
+    """Yield the energies of a token in generations, where every run has one; the host's too where it was read."""
     documents = {run.name: run.generation for run in runs if run.generation is not None}
     if len(documents) < len(runs):
         return
     for name, unit, read, _ in GENERATION:
         values = {run: (read(document), False) for run, document in documents.items()}
-        if unit == "mJ" and name != WORK_PER_GENERATED:  # work has no interval
+        known = any(value is not None for value, _ in values.values())
+        if unit == "mJ" and name != WORK_PER_GENERATED and known:  # work has no interval
             yield _pooled(name, "generation", 1, values)
 
 

@@ -11,6 +11,8 @@ from energyscope.comparison.basis import WORK as WORK_MEASURE
 from energyscope.comparison.boards import BoardFactor  # noqa: F401 - a field of `RunComparison` is annotated with it
 from energyscope.comparison.conditions import BATCH, LENGTH, Condition, Document, RunComparison, conditions
 from energyscope.comparison.difference import (
+    HOST,
+    HOST_PER_TOKEN,
     IDLE,
     LATENCY,
     LOOP,
@@ -89,6 +91,7 @@ GENERATION: tuple[Quantity, ...] = (
     ("time per output token", "us", _key("rates.time_per_output_token_s", 1e6), None),
     (TOKENS_PER_JOULE, "tokens/J", _key("rates.tokens_per_joule"), None),
     (LOOP, "mJ", _key("loop.per_token.energy_mj", signed=True), None),
+    (HOST_PER_TOKEN, "mJ", _key("host.joules_per_generated_token", 1e3), None),
 )
 _CELL: tuple[Quantity, ...] = (
     (PER_INFERENCE, "mJ", _key("energy_mj"), _is_invalid),
@@ -108,16 +111,22 @@ def whole(documents: Documents, roots: Roots, comparison: RunComparison, *, step
         (IDLE, "mJ", lambda node: node.static, lambda node: node.invalid),
         (WORK, "mJ", WORK_MEASURE.of, WORK_MEASURE.invalid),
         (LATENCY, "us", _modelled_time if modelled else _column("time_us"), None),
+        (HOST, "mJ", lambda node: node.host, lambda node: node.row.get("host_quality") == "invalid"),
         (POWER, "W", _column("power_w"), None),
     ]
     asked, drift = table[:-1] if modelled else table, _drift(roots, comparison.basis)
-    items = quantities(asked, roots, comparison.names(), comparison.basis, drift)
+    items = _with_host_of_both(quantities(asked, roots, comparison.names(), comparison.basis, drift))
     first, second = (evaluation_of(document).get("baseline") or {} for document in documents)
     for metric in SCORES:
         if metric in first or metric in second:
             values = interval(first.get(metric)), interval(second.get(metric))
             items.append(compared(metric, "", values, _unlike(documents)))
     return items
+
+
+def _with_host_of_both(items: list[Difference]) -> list[Difference]:
+    """Return the differences without those of the host that only one run counted, or none."""
+    return [item for item in items if item.change or item.name not in {HOST, HOST_PER_TOKEN}]
 
 
 def normalised(documents: Documents, roots: Roots, comparison: RunComparison) -> Iterator[Difference]:
@@ -192,7 +201,7 @@ def compare_generations(baseline: Run, other: Run) -> GenerationComparison | Non
             (notes if key == "kv_cache" else obstacles).append(condition)
     comparison = replace(comparison, obstacles=tuple(obstacles), notes=tuple(notes))
     generations = baseline.generation, other.generation
-    rows = quantities(GENERATION, generations, comparison.names(), comparison.basis)
+    rows = _with_host_of_both(quantities(GENERATION, generations, comparison.names(), comparison.basis))
     return GenerationComparison(**vars(comparison), rows=tuple(row for row in rows if not row.missing))
 
 

@@ -24,7 +24,8 @@ import torch
 
 from energyscope.diagnostics.power_fields import counter_against_power, step_response
 from energyscope.metering.choice import open_meter
-from energyscope.metering.meter import Meter
+from energyscope.metering.host import NO_HOST, open_host
+from energyscope.metering.meter import CPU, Meter
 from energyscope.metering.nvml.board import POWER_FIELDS, PowerField
 from energyscope.metering.nvml.probe import Probe
 from energyscope.metering.ticks import Ticks, mean_power
@@ -153,7 +154,10 @@ def load_test(meter: Meter, replayer: LoadReplay, load: Sequence[Call]) -> dict[
 
 
 def _at_rest(meter: Meter, replayer: LoadReplay) -> dict[str, Any]:
-    return {**idle_facts(meter, IDLE_S), "bystanders": meter.bystanders(replayer.own_bytes())}
+    host = NO_HOST if meter.device == CPU else open_host()
+    before = host.read()
+    facts = {**idle_facts(meter, IDLE_S), **host.at_rest(before)}
+    return {**facts, "bystanders": meter.bystanders(replayer.own_bytes())}
 
 
 def _agreement(meter: Meter, ticks: Ticks, probe: Probe, begin_s: float, end_s: float) -> dict[str, Any]:

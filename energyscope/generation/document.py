@@ -56,6 +56,7 @@ def recover(entries: Sequence[Entry]) -> dict[str, Any] | None:
         "step": step_figures(since, idle_w, ENDED),
         "steps": _steps(fit) if isinstance(fit, TraceFit) else [],
         "rates": _rates(header, marks, fit, prefill, decode),
+        "host": _host(header, since),
         "marks": [_mark(mark) for mark in marks],
         "idle_w": idle_w,
         "modelled": header["modelled"],
@@ -156,6 +157,15 @@ def _rates(
         "tokens_per_s": _inverse(whole_s, tokens),
         "tokens_per_s_per_w": _inverse(decode["joules_per_token"]),
     }
+
+
+def _host(header: Entry, entries: Sequence[Entry]) -> dict[str, Interval] | None:
+    """Return what the whole host drew in a generation, prefill included (J); None where it was not counted."""
+    drawn = mean_of([entry.get("host_mj") for entry in entries if "generation" in entry])
+    if drawn is None:
+        return None
+    tokens = header["batch_size"] * header["new_tokens"]
+    return {"energy_j": drawn.scaled(1e-3), "joules_per_generated_token": drawn.scaled(1e-3 / tokens)}
 
 
 def _inverse(item: Interval | None, factor: float = 1.0) -> Interval | None:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from energyscope.metering.activity import activity_of, busiest, without
+from energyscope.metering.host import NO_HOST, HostCounter
 from energyscope.metering.meter import CPU, Meter, Reading
 from energyscope.metering.ticks import Calls, mean_power
 from energyscope.metering.window import Window, estimate_window
@@ -21,10 +22,14 @@ LOOK_BACK_S = 3.0  # ticks before a window that sharpen its grid
 
 
 class MeterGroup:
-    """One meter for each device, started and stopped together; the first one's is the device of the model."""
+    """One meter for each device, started and stopped together; the first one's is the device of the model.
 
-    def __init__(self, meters: Sequence[Meter]) -> None:
+    ``host`` counts what the GPUs' host draws beside them.
+    """
+
+    def __init__(self, meters: Sequence[Meter], host: HostCounter = NO_HOST) -> None:
         self.meters = list(meters)
+        self.host = host
         self.name = "+".join(dict.fromkeys(meter.name for meter in self.meters))
         self.modelled = any(meter.modelled for meter in self.meters)
         self._stack = ExitStack()
@@ -92,9 +97,10 @@ class MeterGroup:
         ]
 
     def describe(self) -> dict[str, Any]:
-        """Return what is known of the first sensor, and of every one where there are several."""
+        """Return what is known of the first sensor, of every one where there are several, and of the host's."""
         sensors = [{"device": meter.device, **meter.describe()} for meter in self.meters]
-        return sensors[0] if len(sensors) == 1 else {**sensors[0], "devices": sensors}
+        several = {"devices": sensors} if len(sensors) > 1 else {}
+        return {**sensors[0], **several, **self.host.describe()}
 
 
 def sum_windows(windows: Sequence[Window]) -> Window:
@@ -154,7 +160,7 @@ class SharedGroup(MeterGroup):
     """
 
     def __init__(self, started: MeterGroup) -> None:
-        super().__init__(started.meters)
+        super().__init__(started.meters, started.host)
         self._since_s = 0.0
 
     def __enter__(self) -> Self:

@@ -60,12 +60,14 @@ class Calls:
     The first point is the start of the load, with count 0. ``waited_s`` is how long the host waited for the
     device meanwhile, None where it is not known: a host that never waits is itself what limits the calls.
     ``canary_s`` are the times of a fixed graph of tiny kernels just before and just after, where there is one.
+    ``host_mj`` is what the host drew meanwhile (see `energyscope.metering.host`).
     """
 
     time_s: Array
     count: Array
     waited_s: float | None = None
     canary_s: tuple[float, ...] = ()
+    host_mj: float | None = None
 
     def at(self, time_s: Array) -> Array:
         """Return the calls completed at given times, fractions of a call included."""
@@ -84,6 +86,11 @@ class Calls:
     @property
     def seconds(self) -> float:
         return float(self.time_s[-1] - self.time_s[0])
+
+    @property
+    def host_mj_each(self) -> float | None:
+        """What the host drew for each call (mJ)."""
+        return None if self.host_mj is None else self.host_mj / float(self.count[-1])
 
 
 @dataclass(frozen=True)

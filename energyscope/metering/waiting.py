@@ -44,16 +44,19 @@ def measure_idle(
     The devices must have done all that was queued. ``own_bytes`` returns what this process holds on each.
 
     Returns:
-        ``idle_w`` and ``bystanders``, a reason each; None on a modelled meter, which knows neither.
+        ``idle_w`` and ``bystanders``, a reason each, and ``host_idle_w`` where that is known; None on a modelled
+        meter, which knows neither.
 
     """
     if meter.modelled:
         return None
     clock.sleep(SETTLE_S)
-    begin = clock.now()
+    begin, before = clock.now(), meter.host.read()
     clock.sleep(IDLE_S)
+    host_w = meter.host.since(before).power_w
     power = meter.idle_w(begin, clock.now())
-    return {"idle_w": power, "bystanders": meter.bystanders(own_bytes())}
+    host = {} if host_w is None else {"host_idle_w": host_w}
+    return {"idle_w": power, **host, "bystanders": meter.bystanders(own_bytes())}
 
 
 def read_windows(meter: MeterGroup, calls: Calls, clock: Clock = HOST, *, lead_s: float = 0.0) -> list[Window]:

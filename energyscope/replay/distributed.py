@@ -27,6 +27,7 @@ import torch
 
 from energyscope.errors import DeviceError
 from energyscope.failures import out_of_memory
+from energyscope.metering.host import NO_HOST, HostCounter
 from energyscope.metering.ticks import Calls
 from energyscope.replay.calls import Call, no_garbage_collection
 from energyscope.replay.coordinator import (
@@ -88,8 +89,8 @@ def _require_ready(states: Sequence[npt.NDArray[np.float64]]) -> None:
 class LeadingReplayer(Replayer):
     """The leader's replayer: all ranks run what it runs; a chunk is done when the last of them is done."""
 
-    def __init__(self, device: torch.device, coordinator: Coordinator) -> None:
-        super().__init__(device)
+    def __init__(self, device: torch.device, coordinator: Coordinator, host: HostCounter) -> None:
+        super().__init__(device, host=host)
         self._coordinator = coordinator
 
     def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None:
@@ -157,7 +158,9 @@ class Lead:
 
 
 @contextmanager
-def leading(replay_setup: ReplaySetup, plan: Sequence[Target], device: torch.device) -> Iterator[Lead]:
+def leading(
+    replay_setup: ReplaySetup, plan: Sequence[Target], device: torch.device, host: HostCounter = NO_HOST
+) -> Iterator[Lead]:
     """Lead the other ranks through a plan while the context lasts; they `follow`.
 
     However it ends, they get a last order, so that none of them waits for ever.
@@ -166,7 +169,8 @@ def leading(replay_setup: ReplaySetup, plan: Sequence[Target], device: torch.dev
     ranks = coordinator.followers if device.type == "cuda" else ()
     elsewhere = {torch.device("cuda", rank): OtherRank(rank, coordinator) for rank in ranks}
     try:
-        yield Lead(LeadingSetup(replay_setup, plan, coordinator), LeadingReplayer(device, coordinator), elsewhere)
+        replayer = LeadingReplayer(device, coordinator, host)
+        yield Lead(LeadingSetup(replay_setup, plan, coordinator), replayer, elsewhere)
     except BaseException as error:
         coordinator.last_word(Order.DONE)
         if is_disconnection(error):

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from energyscope.errors import UsageError
+from energyscope.metering.host import NO_HOST, HostCounter
 from energyscope.metering.ticks import Calls
 from energyscope.replay.calls import Call, no_garbage_collection
 from energyscope.replay.canary import Canary
@@ -49,7 +50,7 @@ class Replayer:
 
     ``eager`` launches every call from Python, as most people run a model; ``cuda-graph`` launches the round as
     one graph, so that only the device's own time and energy are left. ``clock`` times calls on the host
-    (`energyscope.replay.marks.clock_for`).
+    (`energyscope.replay.marks.clock_for`); ``host`` is read right before and after them.
     """
 
     def __init__(
@@ -58,12 +59,14 @@ class Replayer:
         execution: Execution = "eager",
         *,
         clock: Clock | None = None,
+        host: HostCounter = NO_HOST,
     ) -> None:
         if execution == "cuda-graph" and device.type != "cuda":
             raise UsageError("--execution cuda-graph needs an NVIDIA GPU, and the model runs on the CPU")
         self.device = device
         self.execution = execution
         self.clock = clock
+        self.host = host
         self._canary = Canary(device) if execution == "cuda-graph" else None
 
     @torch.no_grad()
@@ -87,9 +90,10 @@ class Replayer:
             chunk = max(1, round(CHUNK_S / self._warm_up(loop)))
             if self._canary:
                 self._canary.settle()
-            before = self._canary_s()
+            before, drawn = self._canary_s(), self.host.read()
             calls = self._timed(loop, chunk, seconds)
-            return replace(calls, canary_s=(*before, *self._canary_s()))
+            host_mj = self.host.since(drawn).energy_mj
+            return replace(calls, canary_s=(*before, *self._canary_s()), host_mj=host_mj)
 
     @torch.no_grad()
     def pace(self, round_: Sequence[Call], seconds: float) -> float:

@@ -67,7 +67,9 @@ class EnergyRow:
     energy a grade of its own (``dynamic_quality``). ``dynamic_share`` is of the model's dynamic energy;
     ``share_ci_*`` and ``share_quality`` belong to ``share_of_total``, ``time_share`` is of the model's time. In
     eager execution, time and so static energy are compared in short blocks of component and model in turn, since
-    the host's pace wanders between windows. None: recorded before there were these columns, or unknown.
+    the host's pace wanders between windows. ``host_energy_mj`` is what the processors and memory of the whole host
+    drew meanwhile, whatever ran there, with a grade of its own; it is in no other column. None: recorded before
+    there were these columns, or unknown.
     """
 
     component: str
@@ -146,6 +148,10 @@ class EnergyRow:
     glue_dynamic_mj: float | None = None
     glue_dynamic_ci_low_mj: float | None = None
     glue_dynamic_ci_high_mj: float | None = None
+    host_energy_mj: float | None = None
+    host_ci_low_mj: float | None = None
+    host_ci_high_mj: float | None = None
+    host_quality: str | None = None
 
 
 @dataclass(kw_only=True)

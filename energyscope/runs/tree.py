@@ -97,6 +97,11 @@ class Node:
         return self.interval("static_mj", "static_ci")
 
     @property
+    def host(self) -> Interval | None:
+        """What the whole host drew meanwhile, mJ; None where it was not counted."""
+        return self.interval("host_energy_mj", "host_ci")
+
+    @property
     def dynamic_share(self) -> Interval | None:
         """The share of the model's dynamic energy; where no share was recorded, the quotient without limits."""
         recorded = self.interval("dynamic_share", "dynamic_share_ci")

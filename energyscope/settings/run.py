@@ -141,7 +141,8 @@ class RunSettings:
     meter: str = setting(
         "auto",
         "auto: the best available; nvml: energy counter; nvml-power: integrated power; nvidia-smi: its power, "
-        "integrated; amd: an AMD GPU's energy counter; rapl, apple: the processor's, for models on the CPU; "
+        "integrated; amd: an AMD GPU's energy counter; rapl, apple: the processor's, for models on the CPU "
+        "(RAPL is read beside a GPU by itself); "
         "modelled: time x --watts.",
         HOW,
         choices=RUN_METERS,

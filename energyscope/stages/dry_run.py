@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,8 +14,10 @@ from energyscope.components import ComponentTree, component_tree
 from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import EnergyscopeError
 from energyscope.loading import LoadedModel, check_precision, parameter_count
+from energyscope.loading.devices import fitting_threads
 from energyscope.loading.options import resolve_precision
 from energyscope.loading.planning import LoadEstimate, estimate_load
+from energyscope.loading.sources import find_model
 from energyscope.metering.choice import would_model
 from energyscope.reasons import Reason, reason
 from energyscope.replay.targets import targets
@@ -24,7 +26,7 @@ from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
-from energyscope.stages.pace_estimates import ablation_time, benchmark_time, count_changes
+from energyscope.stages.pace_estimates import Subject, ablation_time, benchmark_time, count_changes
 from energyscope.stages.phases import (
     PhasePlan,
     has_cache,
@@ -34,7 +36,15 @@ from energyscope.stages.phases import (
     why_no_generation,
 )
 from energyscope.stages.plan_dry_run import PlanPreview, counted_examples, plan_times, preview_plan
-from energyscope.stages.preparing import benchmark_alone, for_benchmark, skeleton_of, why_no_room
+from energyscope.stages.preparing import (
+    benchmark_alone,
+    evaluation_of,
+    for_benchmark,
+    load,
+    prompt_of,
+    skeleton_of,
+    why_no_room,
+)
 from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, TimeEstimate, replay_time, typical_window_s
@@ -43,6 +53,7 @@ from energyscope.workloads import Workload, profile_inputs
 from energyscope.workloads.decoding import can_generate, prompt_length, too_long
 
 GENERATE_S = {False: 28.0, True: 12.0}  # modelled or not: generations, idle power, the loop, the tokenizer
+MOST_PARAMETERS = 50_000_000  # of a model that a dry run loads: it takes a second
 READ_S = 0.005  # one read of an energy counter and of the power beside it
 
 
@@ -212,10 +223,11 @@ def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
         "generate": [TimeEstimate(GENERATE_S[modelled], GENERATE_S[modelled])],
         "alternatives": [TimeEstimate(0.0, AlternativesSettings().budget(modelled=modelled))],
     }
-    for stage, time_of in (("benchmark", benchmark_time), ("ablate", ablation_time)):
-        if stage in context.settings.stages and stage not in _skipped(context) and not context.loaded.offloaded:
-            with suppress(RuntimeError, EnergyscopeError):  # what fails in a pass is the stage's to say
-                times[stage] = [time_of(context)]
+    if not context.loaded.offloaded:
+        subject = Subject(
+            context.settings, context.loaded, context.evaluation, context.workload, modelled=modelled
+        )
+        times |= {stage: [time] for stage, time in _at_its_pace(subject, _skipped(context)).items()}
     if context.settings.sampling == "replay" and "profile" in context.settings.stages:
         with suppress(EnergyscopeError):  # the profile itself says why it cannot be done, in its turn
             times["profile"] = _scene_times(context, modelled=modelled)
@@ -224,6 +236,52 @@ def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
             watch_s = 0.0 if "profile" in context.settings.stages else _watch_s(context, modelled=modelled)
             times["plan"] = plan_times(context.settings, context.loaded, modelled=modelled, before_s=watch_s)
     return times | {stage: [] for stage in _skipped(context)}
+
+
+def _at_its_pace(subject: Subject, skipped: Collection[str]) -> dict[str, TimeEstimate]:
+    """Return the times of the stages that go at the model's own pace, which a pass of it tells."""
+    times = {}
+    for stage, time_of in (("benchmark", benchmark_time), ("ablate", ablation_time)):
+        if stage in subject.settings.stages and stage not in skipped:
+            with suppress(RuntimeError, EnergyscopeError):  # what fails in a pass is the stage's to say
+                times[stage] = time_of(subject)
+    return times
+
+
+def stage_times(settings: RunSettings, plan: Preview) -> dict[str, TimeEstimate | None]:
+    """Return about how long each stage of a previewed run takes; None where only the run can tell.
+
+    Trials and ablations go by the time of a pass: a small model on the CPU whose files are here is loaded for it.
+    """
+    times: dict[str, TimeEstimate | None] = dict.fromkeys(settings.stages)
+    if settings.weights == "random" and plan.trial_seconds:  # else each precision is judged on data too
+        times["benchmark"] = TimeEstimate(0.0, 2 * plan.trials * plan.trial_seconds)
+    times |= {
+        "generate": TimeEstimate(plan.generate_seconds, plan.generate_seconds),
+        "profile": TimeEstimate(plan.profile_seconds, plan.profile_seconds_most),
+        "alternatives": TimeEstimate(0.0, plan.alternatives_seconds_most),
+        **_times_of_small(settings, plan),
+    }
+    return {stage: times[stage] for stage in settings.stages if stage not in plan.skipped}
+
+
+def _times_of_small(settings: RunSettings, plan: Preview) -> dict[str, TimeEstimate]:
+    """Return what a timed pass tells of a model that may be loaded for it; nothing of others, or if it fails."""
+    kind = find_model(settings.model).kind
+    small = kind in {"bundled", "folder"} and plan.device == "cpu" and plan.parameters <= MOST_PARAMETERS
+    if plan.refused or not small or not {"benchmark", "ablate"} - set(plan.skipped):
+        return {}
+    settings = replace(settings, device=plan.device, precision=plan.precision)
+    local = kind == "bundled" or settings.data is not None  # other data may have to be downloaded
+    with suppress(RuntimeError, EnergyscopeError):  # the run says it
+        loaded = load(settings)
+        evaluation = evaluation_of(loaded, settings)[0] if local else None
+        skipped = {*plan.skipped, *(() if evaluation else ("ablate",))}
+        workload = prompt_of(loaded, evaluation, settings)
+        modelled = would_model(settings.meter, on_gpu=False, watts=settings.watts)
+        with fitting_threads(loaded.model, loaded.device):
+            return _at_its_pace(Subject(settings, loaded, evaluation, workload, modelled), skipped)
+    return {}
 
 
 def _skipped(context: Context) -> set[str]:

@@ -148,10 +148,12 @@ def measured_devices(meters: MeterGroup) -> list[str]:
 
 def idle_sensor(meters: MeterGroup) -> dict[str, Any]:
     """Watch every started meter while nothing runs, some 2 s each: `MeterGroup.describe` with ``idle_w`` (W)."""
+    before = meters.host.read()
     sensors = [{"device": meter.device, **idle_facts(meter)} for meter in meters.meters]
+    host = meters.host.at_rest(before)
     powers = [sensor["idle_w"] for sensor in sensors]
     together = None if None in powers else sum(powers)
-    return {**sensors[0], "idle_w": together, **({"devices": sensors} if len(sensors) > 1 else {})}
+    return {**sensors[0], "idle_w": together, **({"devices": sensors} if len(sensors) > 1 else {}), **host}
 
 
 def known_of_sensor(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

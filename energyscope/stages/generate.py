@@ -268,7 +268,7 @@ class _Stage:
         part = max(map(part_of, before), default=-1) + 1
         pauses, tick_s = random.Random(self.settings.seed + len(before)), self._tick_s()
         self._preheat()
-        reader = TickReader(self.meter)
+        reader, host = TickReader(self.meter), self.meter.host
         begin_s, steps_s = time.monotonic() - len(before) * each_s, 0.0
         due_s = sum("step_context" in entry for entry in self.earlier) * self.settings.seconds / STEPS
         elapsed = len(before) * each_s
@@ -280,14 +280,17 @@ class _Stage:
             try:
                 with no_garbage_collection():
                     self.replayer.synchronize()
+                    drawn_before = host.read()
                     mark, _ = self.generator.timed(self.settings.new_tokens)
+                    host_mj = host.since(drawn_before).energy_mj
             except Exception as error:
                 if step is None or not no_memory_left(error):
                     raise
                 self.keep({"step_reason": reason("no-memory-for-step")})
                 step = None  # without its cache, there was room
                 continue
-            self.keep({"generation": asdict(mark), "ticks": reader.new_ticks(), "trace_part": part})
+            drawn = {} if host_mj is None else {"host_mj": host_mj}
+            self.keep({"generation": asdict(mark), "ticks": reader.new_ticks(), "trace_part": part, **drawn})
             elapsed = time.monotonic() - begin_s - steps_s
             if step is not None and elapsed >= due_s:
                 steps_s += self._measure_step(step, number, 0.0 if self.meter.modelled else LATE_S + tick_s)

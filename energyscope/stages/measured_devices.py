@@ -17,6 +17,8 @@ from energyscope.loading.devices import cuda_uuid, pick_device, visible_gpus, wh
 from energyscope.loading.sharding.device_maps import map_devices, uses_host
 from energyscope.metering.choice import open_meter
 from energyscope.metering.group import MeterGroup
+from energyscope.metering.host import NO_HOST, open_host
+from energyscope.metering.meter import CPU
 from energyscope.metering.nvml.devices import Gpu, bare, list_gpus, resolve_gpus
 from energyscope.settings.run import RunSettings
 
@@ -122,6 +124,8 @@ def _cuda_device(gpu: Gpu) -> torch.device:
 def open_meters(settings: RunSettings, gpus: Sequence[str]) -> MeterGroup:
     """Return the meters of the GPUs, not started; without GPUs that of the CPU. See `open_meter` for its errors.
 
+    Beside GPUs whose joules are measured stands the counter of their host, where there is one to read.
+
     Raises:
         UsageError: two of the GPUs are slices of one whose energy would count twice, or the meter has no counter
             and is to be read at moments.
@@ -141,7 +145,8 @@ def open_meters(settings: RunSettings, gpus: Sequence[str]) -> MeterGroup:
     twice = [device for number, device in enumerate(devices) if device in devices[:number]]
     if twice:
         raise UsageError(f"--gpu-id names {twice[0]} twice, by its slices: its joules would count twice")
-    group = MeterGroup(meters)
+    measured = any(meter.device != CPU and not meter.modelled for meter in meters)
+    group = MeterGroup(meters, open_host() if measured else NO_HOST)
     if settings.sampling == "triggered":
         group.read()
     return group
@@ -155,4 +160,4 @@ def of_devices(group: MeterGroup, where: MeasuredDevices, devices: Sequence[torc
     if len(where.devices) < 2:
         return group
     by_device = dict(zip(where.devices, group.meters, strict=False))
-    return MeterGroup([by_device[device] for device in devices if device in by_device])
+    return MeterGroup([by_device[device] for device in devices if device in by_device], group.host)

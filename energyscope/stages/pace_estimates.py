@@ -1,13 +1,14 @@
 """How long the stages take that go at the model's own pace: trials, and changes judged on the evaluation data.
 
-One pass of the run's input and one of a middle batch of the data are timed, each after one that warms up.
+Passes of the run's input and of a middle batch of the data are timed, each after one that warms up.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,31 +18,46 @@ from energyscope.impact.plan import further_interventions, singles
 from energyscope.loading import LoadedModel
 from energyscope.settings.run import RunSettings
 from energyscope.stages.benchmark import chosen_precisions
-from energyscope.stages.context import Context
 from energyscope.stages.sampling_budget import IDLING_S, PREHEAT_S, TimeEstimate
 
+if TYPE_CHECKING:
+    from energyscope.workloads import Evaluation, Workload
+
+PASSES, PASSES_S = 5, 0.5  # timed at most, and until they took so long
 _SLOWEST = {"cpu": 4.0, "cuda": 2.0}  # another precision's pass, in passes of the run's (FP16 on a CPU)
 _JUDGED = 0.3, 1.2  # a change, in passes over the data: it begins at its layer, and ends where its rank is clear
 _LOAD_S = 0.2, 2.0  # a precision's model
 
 
+@dataclass(frozen=True)
+class Subject:
+    """A run whose model is loaded, as far as its pace goes; ``modelled`` are its joules."""
+
+    settings: RunSettings
+    loaded: LoadedModel
+    evaluation: Evaluation | None
+    workload: Workload
+    modelled: bool
+
+
 @torch.no_grad()
-def _pass_s(context: Context, inputs: Mapping[str, Any]) -> float:
-    """Return the seconds of a forward pass."""
-    model, device = context.loaded.model, context.loaded.device
-    begin = 0.0
-    for _ in range(2):
+def _pass_s(subject: Subject, inputs: Mapping[str, Any]) -> float:
+    """Return the seconds of a forward pass: the shortest of a few short ones, since others may use the machine."""
+    model, device = subject.loaded.model, subject.loaded.device
+    seconds: list[float] = []
+    while len(seconds) < 2 or (len(seconds) < PASSES and sum(seconds) < PASSES_S):
         synchronize(device)
         begin = time.monotonic()
         model(**inputs)
         synchronize(device)
-    return time.monotonic() - begin
+        seconds.append(time.monotonic() - begin)
+    return min(seconds[1:])
 
 
-def _over_data_s(context: Context) -> float:
+def _over_data_s(subject: Subject) -> float:
     """Return the seconds of a pass over the evaluation data; 0 where there are none."""
-    batches = context.evaluation.batches if context.evaluation else ()
-    return len(batches) * _pass_s(context, batches[len(batches) // 2]) if batches else 0.0
+    batches = subject.evaluation.batches if subject.evaluation else ()
+    return len(batches) * _pass_s(subject, batches[len(batches) // 2]) if batches else 0.0
 
 
 def count_changes(loaded: LoadedModel, settings: RunSettings) -> int:
@@ -53,27 +69,27 @@ def count_changes(loaded: LoadedModel, settings: RunSettings) -> int:
     return len(singles(tree, settings.methods)) + len(more)
 
 
-def ablation_time(context: Context) -> TimeEstimate:
+def ablation_time(subject: Subject) -> TimeEstimate:
     """Return how long changing every component takes on the run's data."""
-    changes = count_changes(context.loaded, context.settings)
-    seconds = _over_data_s(context)
+    changes = count_changes(subject.loaded, subject.settings)
+    seconds = _over_data_s(subject)
     least, most = _JUDGED
     return TimeEstimate(changes * least * seconds, (1 + changes * most) * seconds, changes)
 
 
-def benchmark_time(context: Context) -> TimeEstimate:
+def benchmark_time(subject: Subject) -> TimeEstimate:
     """Return how long trials of all precisions take, and judging each on the run's data."""
-    settings, workload = context.settings.benchmark, context.workload
-    precisions, _ = chosen_precisions(settings.precisions, context.loaded.device)
-    latency_s, judged_s = _pass_s(context, workload.inputs), _over_data_s(context)
-    slowest = _SLOWEST[context.loaded.device.type]
+    settings, workload = subject.settings.benchmark, subject.workload
+    precisions, _ = chosen_precisions(settings.precisions, subject.loaded.device)
+    latency_s, judged_s = _pass_s(subject, workload.inputs), _over_data_s(subject)
+    slowest = _SLOWEST[subject.loaded.device.type]
     tokens = workload.batch_size * (workload.sequence_length or 1)
     shapes = [
         max(1.0, batch * length / tokens)  # smaller ones are paced by the host
         for batch in settings.batch_sizes or (workload.batch_size,)
         for length in settings.sequence_lengths or (workload.sequence_length or 1,)
     ]
-    before_s = 0.0 if context.meters["benchmark"].modelled else PREHEAT_S + 2 * IDLING_S
+    before_s = 0.0 if subject.modelled else PREHEAT_S + 2 * IDLING_S
 
     def seconds(slower: float, load_s: float) -> float:
         limit_s = settings.trial_seconds or float("inf")

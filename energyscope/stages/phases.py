@@ -255,7 +255,7 @@ def write(store: RunStore, entries: Entries) -> bool:
     attributions = {name: _attribution(own) for name, own in finished.items()}
     measured = [entry for own in finished.values() for entry in own]
     sensor = store.document.get("sensor", {})
-    idle_w = records.idle_power(measured)
+    idle = {"idle_w": records.idle_power(measured), "host_idle_w": records.host_idle_power(measured)}
     warnings = [*store.document.get("warnings", []), *one_phase.notes_of(measured)]
     warnings += records.bystanders_of(measured)
     warnings += [note for own in finished.values() for note in records.notes(own)]
@@ -265,7 +265,7 @@ def write(store: RunStore, entries: Entries) -> bool:
     store.update(
         **{key: described[0][key] for key in ("closure", "differential", "passes", "drift")},
         scenes=described,
-        sensor={**sensor, "idle_w": sensor.get("idle_w") if idle_w is None else idle_w},
+        sensor={"idle_w": None, **sensor, **{key: power for key, power in idle.items() if power is not None}},
         warnings=list(dict.fromkeys(warnings)),
     )
     rows = [row for attribution in attributions.values() for row in attribution.rows]

@@ -80,7 +80,8 @@ def profile(  # noqa: PLR0913  what is measured, and where it goes
         DeviceError: the device ran out of memory.
 
     """
-    replayer = Replayer(loaded.device, settings.execution, clock=clock_for(meter, loaded.device))
+    clock = clock_for(meter, loaded.device)
+    replayer = Replayer(loaded.device, settings.execution, clock=clock, host=meter.host)
     ready = _set_up(loaded, workload, settings)
     header = {
         "meter": meter.name,
@@ -140,7 +141,7 @@ def _bench(
     """Yield what a session works with; of a split model, the other processes follow it."""
     eager = replayer.execution == "eager"
     if loaded.ranks == 1:
-        elsewhere = {device: Replayer(device) for device in metered_devices(loaded)[1:]}
+        elsewhere = {device: Replayer(device, host=meter.host) for device in metered_devices(loaded)[1:]}
         yield Instruments(
             ready.replay_setup,
             replayer,
@@ -150,7 +151,7 @@ def _bench(
             eager=eager,
         )
         return
-    with leading(ready.replay_setup, ready.plan, loaded.device) as lead:
+    with leading(ready.replay_setup, ready.plan, loaded.device, meter.host) as lead:
         yield Instruments(
             lead.replay_setup, lead.replayer, meter, elsewhere=lead.elsewhere, eager=eager, split=True
         )

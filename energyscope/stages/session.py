@@ -42,6 +42,7 @@ from energyscope.stages.sampling_budget import (
     most_retaken,
 )
 from energyscope.stages.settling import settling_s
+from energyscope.unknown import minus
 
 Journal = Callable[[Mapping[str, Any]], None]
 
@@ -271,6 +272,7 @@ class Session:
         if calls is None:
             return {**entry, "empty": True}
         windows = read_windows(self.meter, calls, self.instruments.clock, lead_s=self._lead_s)
+        host_mj = calls.host_mj_each
         entry |= {"period_us": windows[0].time_us, "tick_spread": windows[0].power_spread}
         begin, end = calls.span_s
         states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
@@ -281,6 +283,7 @@ class Session:
                 others = read_windows(self.meter, alone, self.instruments.clock, lead_s=self._lead_s)
                 entry["overhead"] = {"ran_s": alone.span_s, "window": asdict(sum_windows(others))}
                 windows = [subtract_window(both, other) for both, other in zip(windows, others, strict=True)]
+                host_mj = minus(host_mj, alone.host_mj_each)
         if rest_s is not None:
             entry |= {"rest_us": rest_s * 1e6, "sampling_s": self.instruments.sampling_s}
         if self._lead_s:
@@ -292,6 +295,8 @@ class Session:
         result["waited_share"] = None if calls.waited_s is None else calls.waited_s / calls.seconds
         if len(windows) > 1:
             result["devices"] = [window.energy_mj for window in windows]
+        if host_mj is not None:
+            result["host_mj"] = host_mj
         result["guard"] = records.contamination(result, self.entries)
         if self._pauses.beats(result, self.entries):
             result["beats"] = True

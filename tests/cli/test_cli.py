@@ -222,6 +222,7 @@ def test_dry_run_measures_nothing(tmp_path, command):
     assert plan["parameters"] == 1_235_814_400
     assert plan["kinds"]["layer"] == 16
     assert plan["profile_seconds"] > 10
+    assert plan["stage_seconds"]["profile"] == [plan["profile_seconds"], plan["profile_seconds_most"]]
     assert "ablate" in plan["skipped"]
     assert list(tmp_path.iterdir()) == []
 
@@ -233,6 +234,7 @@ def test_dry_run_says_what_is_measured_in_words(tmp_path, command):
     for words in (
         "25 single components", "6 kinds as means over layers", "12 times the model without one kind",
         "replay windows, about", "264 changes of the model, each compared on the evaluation data",
+        "time: benchmark ", "time in all: about ", ", not counting correlate, report",
     ):  # fmt: skip
         assert words in done.stdout
     arguments = ("--sampling", "triggered", "--passes", "2", "--device", "cpu", "--dry-run")

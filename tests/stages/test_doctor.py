@@ -109,8 +109,12 @@ def test_an_amd_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "steady_load", lambda device: sensor.processor_load())
     monkeypatch.setattr(doctor, "binding_problem", Mock(side_effect=AssertionError))
     hurry(monkeypatch)
-    findings = examine("auto")
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "powercap"))
+    with one_socket(tmp_path / "powercap").writing():
+        findings = examine("auto")
     found = dict(sensor_lines(findings["sensor"]))
+    assert findings["sensor"]["host_idle_w"] == pytest.approx(48, rel=0.2)
+    assert found["host domains"] == "package-0; dram"
     assert findings["sensor"]["meter"] == "amd"
     assert findings["sensor"]["load_w"] == pytest.approx(300, rel=0.1)
     assert found["note"] == "AMD SMI's energy counter, polled by a separate process"

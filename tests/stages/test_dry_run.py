@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 import tiny_models
 import torch
@@ -14,7 +16,8 @@ from energyscope.metering.rapl.powercap import ROOT_VARIABLE
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.run import RunSettings
 from energyscope.stages import dry_run as stage
-from energyscope.stages.dry_run import preview
+from energyscope.stages import pace_estimates
+from energyscope.stages.dry_run import preview, stage_times
 from energyscope.stages.measured_devices import MeasuredDevices
 
 
@@ -97,6 +100,54 @@ def test_effort_is_in_the_expected_time(model, tmp_path):
     assert more.profile_seconds == pytest.approx(2 * base.profile_seconds, rel=0.05)
     assert longer.profile_seconds == base.profile_seconds
     assert longer.profile_seconds_most > 3 * base.profile_seconds_most
+
+
+def times_of(model, root, **changes):
+    settings = RunSettings(model, root=root, device="cpu", **changes)
+    return stage_times(settings, preview(settings))
+
+
+def test_every_stage_of_a_small_model_has_a_time(tmp_path):
+    """GIVEN a bundled model THEN trials and ablations have times by a timed pass, the others those of the plan."""
+    times = times_of("tiny-llama", tmp_path, phase="both", max_examples=8)
+    planned = plan("tiny-llama", tmp_path, phase="both", max_examples=8)
+    assert list(times) == ["benchmark", "generate", "profile", "alternatives", "ablate", "correlate", "report"]
+    assert 0 < times["ablate"].least_s < times["ablate"].most_s
+    assert 0 < times["benchmark"].least_s < times["benchmark"].most_s
+    assert times["profile"] == (planned.profile_seconds, planned.profile_seconds_most, 0, "")
+    assert times["generate"].least_s == planned.generate_seconds > 0
+    assert (times["correlate"], times["report"]) == (None, None)
+    more = times_of("tiny-llama", tmp_path, phase="prefill", stages=("ablate",), max_examples=8)
+    assert list(more) == ["ablate"]
+
+
+def test_data_that_may_have_to_be_downloaded_are_not_read(model, tmp_path, monkeypatch):
+    """GIVEN a folder, and no data THEN trials are timed, and what data take is unknown; nothing is fetched."""
+    monkeypatch.setattr(stage, "evaluation_of", Mock(side_effect=AssertionError))
+    times = times_of(model, tmp_path)
+    assert times["benchmark"].least_s > 0
+    assert times["ablate"] is None
+
+
+@pytest.mark.parametrize("changes", [{"weights": "random", "precision": "bf16"}, {"precision": "bf16"}])
+def test_a_model_that_is_not_small_or_not_here_is_not_loaded(tmp_path, monkeypatch, changes):
+    """GIVEN a model of the hub THEN nothing is loaded; trials have their limits where nothing else is judged."""
+    monkeypatch.setattr(stage, "load", Mock(side_effect=AssertionError))
+    times = times_of("llama-3.2-1b", tmp_path, **changes)
+    trials = plan("llama-3.2-1b", tmp_path, **changes).trials
+    if "weights" in changes:
+        assert times["benchmark"][:2] == (0.0, 2.0 * trials * BenchmarkSettings().trial_seconds)
+        assert "ablate" not in times
+    else:
+        assert (times["benchmark"], times["ablate"]) == (None, None)
+    assert times["profile"].least_s > 0
+
+
+def test_a_model_that_fails_in_its_pass_has_no_time(tmp_path, monkeypatch):
+    """WHEN a pass raises THEN the plan stands, and these stages' times are unknown: the run says why."""
+    monkeypatch.setattr(pace_estimates, "_pass_s", Mock(side_effect=RuntimeError))
+    times = times_of("tiny-gpt2", tmp_path, max_examples=8)
+    assert (times["benchmark"], times["ablate"]) == (None, None)
 
 
 def test_a_measured_run_idles_and_preheats(model, tmp_path, monkeypatch):

@@ -93,7 +93,7 @@ def test_the_idle_sensor_of_several_gpus(monkeypatch):
     """Idle powers add up, each device is listed, and one unknown power makes the sum unknown."""
     idle = {"GPU-aaaa": 70.0, "GPU-bbbb": 30.0}
     monkeypatch.setattr(facts, "idle_facts", lambda meter: {"meter": "nvml", "idle_w": idle[meter.device]})
-    group = SimpleNamespace(meters=[SimpleNamespace(device=name) for name in idle])
+    group = MeterGroup([SimpleNamespace(device=name, name="nvml", modelled=False) for name in idle])
     sensor = facts.idle_sensor(group)
     assert (sensor["idle_w"], [device["idle_w"] for device in sensor["devices"]]) == (100.0, [70.0, 30.0])
     idle["GPU-bbbb"] = None

@@ -19,7 +19,7 @@ from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.charts.tree import flow, strip
-from energyscope.reporting.run import parts
+from energyscope.reporting.run import host, parts
 from energyscope.reporting.run.components import notes_on_work
 from energyscope.reporting.run.report import RUN, MeasuredWorkload, Report
 from energyscope.reporting.section import Content, Figure, View
@@ -55,7 +55,9 @@ def section(report: Report) -> Content | None:
         _efficiency(report, tables),
     ]
     tables |= {"kinds": tables[f"blocks-{report.workloads[0].name}"]}
-    return Content({"workloads": report.workloads, "layers": ranges, "reasons": _missing(report)}, figures, tables)
+    hosts = {workload.name: host.of_pass(report, workload) for workload in report.workloads}
+    data = {"workloads": report.workloads, "layers": ranges, "hosts": hosts, "reasons": _missing(report)}
+    return Content(data, figures, tables)
 
 
 def block_figure(report: Report) -> Figure | None:

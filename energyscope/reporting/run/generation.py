@@ -10,6 +10,7 @@ from energyscope.intervals import Interval, difference, finite, from_entry, rati
 from energyscope.reporting.charts.plane import Axis, curves, spans
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.charts.tree import strip
+from energyscope.reporting.run import host
 from energyscope.reporting.run.parts import share_of
 from energyscope.reporting.run.power_trace import power_over_time
 from energyscope.reporting.run.report import DECODE, PREFILL, RUN, MeasuredWorkload, Report
@@ -58,6 +59,7 @@ def section(report: Report) -> Content | None:
         caption = "Energy of a step by what takes it."
         figures.append(Figure.of("generation-context", growth.title, chart, growth, caption))
     data = {"settings": report.generation.get("settings") or {}, "slope": _slope(report)}
+    data["host"] = host.of_generation(report)
     return Content(data, figures, {"phases": phases})
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from energyscope import format as fmt
 from energyscope.intervals import finite
 from energyscope.reasons import words
+from energyscope.reporting.run.host import how_read
 from energyscope.reporting.run.report import EXECUTIONS, RUN, Report
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
@@ -36,6 +37,7 @@ def section(report: Report) -> Content | None:
         "command": report.document.get("command"),
         "modelled": report.modelled,
         "triggered": report.triggered,
+        "host": how_read(report),
         "executions": list(dict.fromkeys(executions)),
         "older": list(dict.fromkeys(text for text in _older(report) if text)),
         "stages": _stages(report),

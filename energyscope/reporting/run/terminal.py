@@ -14,6 +14,7 @@ from energyscope.reasons.planning import EXPORTED
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.changes import change_table
+from energyscope.reporting.run.host import of_generation, of_pass
 from energyscope.reporting.run.power_limit import lower_limit_sentence
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import tables
@@ -142,12 +143,16 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
             console.file.write(table.delimited(clean=printable))
         return
     console.print(Sanitized(answer_of(run, console.width)))
+    report = Report(run)
+    of_main = of_pass(report, report.main) if report.main else ""
+    for text in filter(None, (of_main, of_generation(report))):
+        console.print(printable(text), style="dim", markup=False)
     if name is None:
         every = run_tables(run)
         for key in (key for key in every if key in _SHOWN):
             console.print()
             console.print(_drawn(every[key].head(_SHOWN[key]), console))
-        if proposed := lower_limit_sentence(Report(run)):
+        if proposed := lower_limit_sentence(report):
             console.print()
             console.print(printable(proposed), markup=False)
         names = ", ".join(map(printable, every))
