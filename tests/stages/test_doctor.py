@@ -17,6 +17,8 @@ from energyscope.cli.doctor import sensor_lines
 from energyscope.diagnostics import polling, sensor
 from energyscope.errors import MeterError
 from energyscope.metering.counter.source import DeniedError
+from energyscope.metering.host import open_host
+from energyscope.metering.rapl import powercap
 from energyscope.metering.rapl.powercap import ROOT_VARIABLE
 from energyscope.reasons import read, reason
 from energyscope.stages import doctor
@@ -93,6 +95,16 @@ def test_counters_that_only_root_may_read(tmp_path, monkeypatch):
     findings = examine("cpu")
     assert findings["advice"] == [reason("meter-unusable", error="sudo chmod")]
     assert findings["verdict"].code == "energy-only-modelled"
+
+
+def test_counters_of_a_gpus_host_that_only_root_may_read(tmp_path, monkeypatch):
+    """GIVEN a GPU whose host's counters are denied THEN the sensor's lines have the command that opens them."""
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
+    one_socket(tmp_path)
+    monkeypatch.setattr(powercap.Domain, "shown_uj", Mock(side_effect=PermissionError))
+    lines = dict(sensor_lines(open_host().describe()))
+    assert f"sudo chmod a+r {tmp_path}/intel-rapl:*/energy_uj" in lines["host beside it"]
+    assert lines["host domains"] == "none"
 
 
 def test_an_amd_gpu(tmp_path, monkeypatch):
