@@ -26,7 +26,7 @@ DEBUG = _Debug()
 FREE_ROOM = "free some room there, or use another directory"
 CHECK_PERMISSIONS = "check its permissions, or use another directory"
 # What code raises that meets another value than it was written for.
-OF_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, StopIteration, TypeError, ValueError)
+OF_VALUES = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError, ValueError)
 REMEDIES = {  # of errors of the system that no stage knows better
     errno.ENOSPC: FREE_ROOM,
     errno.EDQUOT: FREE_ROOM,
@@ -84,7 +84,11 @@ def reading_runs(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(**options: Any) -> Any:
         try:
             return command(**options)
-        except OF_VALUES as error:
+        except (typer.Exit, typer.Abort):  # both are RuntimeErrors
+            raise
+        except Exception as error:
+            if not isinstance(error, OF_VALUES) and not type(error).__module__.startswith("jinja2"):
+                raise
             given = options.get("run") or options.get("runs") or ()
             names = given if isinstance(given, str) else ", ".join(given)
             raise RunError(

@@ -286,7 +286,7 @@ BenchmarkDocument = TypedDict("BenchmarkDocument", {
 
 Budget = TypedDict("Budget", {
     "metric": Required[str], "amount": float, "relative": Required[bool], "text": Required[str],
-    "harm": Required[float | None],
+    "harm": Required[float],
 }, total=False)  # fmt: skip
 PlannedGroup = TypedDict("PlannedGroup", {
     "name": Required[str], "kind": Required[str], "layer": Required[int | None], "paths": Required[list[str]],
@@ -468,7 +468,8 @@ PassByLimit = TypedDict("PassByLimit", {
     "parts": Required[list[PartAtLimit]],
 }, total=False)  # fmt: skip
 LawsDocument = TypedDict("LawsDocument", {
-    "schema": Required[int], "name": str, "created": str, "command": str, "energyscope": str, "modelled": bool,
+    "schema": Required[int], "name": Required[str], "created": str, "command": str, "energyscope": str,
+    "modelled": bool,
     "weights": Required[list[str]], "sources": Required[list[Source]], "flops": str,
     "notes": Required[list[str]], "groups": Required[list[GroupOfCells]], "contrasts": Required[list[Contrast]],
     "efficiency": Required[list[Efficiency]], "sizes": Required[list[Size]],
