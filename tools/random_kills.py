@@ -4,7 +4,7 @@
 
 Each run of the bundled tiny-gpt2 is a process of its own, killed (SIGKILL) at a moment drawn evenly from the time
 that a whole run takes. A resumed run must have the rows of the whole one, and a value where that has; what it had
-finished (stages, phases, whole passes, generations, ablations) must be there, and not measured again; of the
+finished (stages, trials, phases, whole passes, generations, ablations) must be there, and not measured again; of the
 killed process nothing may be left. OUT/kills.csv has a row for each.
 """
 
@@ -139,7 +139,7 @@ def finished_entries(path: Path) -> list[Any] | None:
     return [
         entry
         for entry in entries
-        if entry.get("stage") in {*done, "generate", "ablate"}
+        if entry.get("stage") in {*done, "benchmark", "generate", "ablate"}
         or (entry.get("stage") == "profile" and entry.get("pass", -1) < passes.get(entry["scene"], math.inf))
     ]
 
