@@ -391,7 +391,7 @@ Errors = TypedDict("Errors", {
     "by": Required[str],
 }, total=False)  # fmt: skip
 LeftOutBy = TypedDict("LeftOutBy", {
-    "by": Required[str], "components": Errors, "whole": Required[Errors],
+    "by": Required[str], "components": Errors, "whole": Required[Errors | None],
 }, total=False)  # fmt: skip
 LeftOutCells = TypedDict("LeftOutCells", {
     "components": Errors, "whole": Required[Errors | None], "reason": Required[str | None],
