@@ -4,8 +4,8 @@
 
 Each run of the bundled tiny-gpt2 is a process of its own, killed (SIGKILL) at a moment drawn evenly from the time
 that a whole run takes. A resumed run must have the rows of the whole one, and a value where that has; what it had
-finished (stages, trials, phases, whole passes, generations, ablations) must be there, and not measured again; of the
-killed process nothing may be left. OUT/kills.csv has a row for each.
+finished (stages, trials, phases, whole passes, generations, ablations) must be there, and not measured again;
+of the killed process nothing may be left. OUT/kills.csv has a row for each.
 """
 
 from __future__ import annotations
