@@ -58,13 +58,14 @@ def document_flaw(document: object, kind: Any, place: str = "") -> str | None:
 def table_flaw(frame: pd.DataFrame, row: type, others: Any = Any) -> str | None:
     """Return what is wrong with the cells of a table whose rows are declared, None where nothing is.
 
-    A text that has a default may be empty. Columns that are not declared are of the kind of ``others``.
+    What has a default may be empty, as earlier versions left it. Columns that are not declared are of the kind of
+    ``others``.
     """
     hints = _hints(row)
     filled = {
         field.name
         for field in (fields(row) if is_dataclass(row) else ())
-        if type(None) not in _kinds(hints[field.name]) and (field.default is MISSING or field.type != "str")
+        if type(None) not in _kinds(hints[field.name]) and field.default is MISSING
     }
     return _first(
         _column_flaw(frame[name], hints.get(str(name), others), may_be_empty=name not in filled) for name in frame

@@ -103,7 +103,7 @@ def test_a_run_that_holds_something_else_does_not_end_the_list(root: Path) -> No
     file.write_text(json.dumps({**json.loads(file.read_text()), "stages": []}))
     done = runs(root)
     assert done.exit_code == 0
-    assert "holds something else than a run does" in done.output
+    assert "run.json cannot be read (stages is a list, and not an object)" in done.output
     assert "two\t" in done.output
 
 
