@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
+import os
 import shutil
 import subprocess
 import tempfile
@@ -45,8 +45,8 @@ class SlurmEngine:
         """Refuse where submitit is not installed, or there is no Slurm."""
         if find_spec("submitit") is None:
             raise UsageError(missing_extra("slurm"))
-        if self.cluster == "slurm" and shutil.which("sbatch") is None:
-            raise UsageError("--engine slurm submits jobs by sbatch, and there is none here: use a login node")
+        if self.cluster == "slurm" and (shutil.which("sbatch") is None or shutil.which("squeue") is None):
+            raise UsageError("--engine slurm needs sbatch and squeue, which are not here: use a login node")
         import submitit
 
         with tempfile.TemporaryDirectory() as folder, _in_words():
@@ -84,14 +84,14 @@ class SlurmEngine:
         try:
             while jobs:
                 gone = queue.left_by([job.job_id for job in jobs]) if queue else _done(jobs)
-                # whether a file is there, a shared file system may answer from memory; a listing it asks for
-                files = {path.name for path in folder.iterdir()}
+                files = _names_in(folder)
                 for job in list(jobs):
                     if job.paths.result_pickle.name in files:
                         task = jobs.pop(job)
                         yield task, _result(job, task)
                     elif job.job_id in gone:
                         task = jobs.pop(job)
+                        job.cancel(check=False)
                         yield task, _lost(task, f"see {job.paths.stderr}")
                 time.sleep(LOOK_S if jobs else 0.0)
         finally:
@@ -112,7 +112,7 @@ class Queue:
     submitit asks ``sacct`` instead, every ten minutes; clusters without accounting do not answer that.
     """
 
-    command: Sequence[str] = ("squeue", "--noheader", "--array", "--format=%i", f"--user={getpass.getuser()}")
+    command: Sequence[str] = ("squeue", "--me", "--all", "--noheader", "--array", "--format=%i")
     _absent: frozenset[str] = frozenset()  # at the last look
     _next_look_s: float = 0.0
 
@@ -121,14 +121,18 @@ class Queue:
 
         A controller that does not answer has told nothing: its jobs go on.
         """
-        now = time.monotonic()
-        if now < self._next_look_s:
+        if time.monotonic() < self._next_look_s:
             return set()
-        self._next_look_s = now + QUEUE_LOOK_S
+        # users set filters of their own in SQUEUE_STATES and the like
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
         try:
-            asked = subprocess.run(self.command, capture_output=True, text=True, timeout=ANSWER_S, check=True)
+            asked = subprocess.run(
+                self.command, env=environment, capture_output=True, text=True, timeout=ANSWER_S, check=True
+            )
         except (OSError, subprocess.SubprocessError):
             return set()
+        finally:
+            self._next_look_s = time.monotonic() + QUEUE_LOOK_S
         absent = frozenset(jobs) - set(asked.stdout.split())
         gone, self._absent = set(absent & self._absent), absent
         return gone
@@ -142,6 +146,17 @@ def _in_words() -> Iterator[None]:
     except (RuntimeError, ValueError, NameError, TypeError, AssertionError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise UsageError(f"Slurm does not take the cells ({lines[-1]}): change --slurm") from error
+
+
+def _names_in(folder: Path) -> set[str]:
+    """Return the names of files; none where a shared file system fails for the moment.
+
+    Whether one file is there, such a system may answer from memory; for a listing it asks.
+    """
+    try:
+        return {path.name for path in folder.iterdir()}
+    except OSError:
+        return set()
 
 
 def _done(jobs: Iterable[Any]) -> set[str]:

@@ -6,7 +6,6 @@ A declaration is a class with annotations: a row of a table (`energyscope.runs.s
 
 from __future__ import annotations
 
-import math
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -16,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hin
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST = 1e30  # no number of a run is larger, executed FLOPs included
-MOST_ITEMS = 2**20  # of a list, an object or a text
+LARGEST = 1e300  # perplexities of broken models come near
+MOST_ITEMS = 2**20  # of a list or an object
+MOST_LETTERS = 2**26  # packed examples are one text
+MOST_LEVELS = 100  # of objects and lists in one another
 # Names mean the same in every file. Energies and times may be below 0: something was subtracted from them.
 NOT_NEGATIVE = frozenset({
     "batch_size", "bytes", "calls", "cells", "components", "context_length", "examples", "executed_flops",
@@ -36,14 +37,16 @@ def document_flaw(document: object, kind: Any, place: str = "") -> str | None:
     Args:
         document: what was read: an object, a list or a single value.
         kind: its declaration: a TypedDict or dataclass, a type, ``list[...]``, ``dict[str, ...]``, a union or Any.
-            A key that a TypedDict does not require may be missing or null, as may what is in a ``dict``.
+            Anything may be null, which is unknown, but the fields of a dataclass that does not say so.
         place: where the value is, as ``phases[3].seconds``.
 
     """
+    if document is None:
+        return None
     if isinstance(document, float | int) and not isinstance(document, bool):
         return _number_flaw(document, kind, place)
-    if isinstance(document, dict | list | str) and len(document) > MOST_ITEMS:
-        return f"{place} has {len(document)} entries or letters, which nothing in a run has"
+    if too_much := _size_flaw(document, place):
+        return too_much
     fits = [each for each in _kinds(kind) if _is_of(document, each)]
     if not fits:
         return f"{place} is {_shown(document)}, and not {_words(kind)}"
@@ -103,12 +106,21 @@ def _is_of(value: object, kind: Any) -> bool:
     return kind is str if isinstance(value, str) else kind is type(value)
 
 
+def _size_flaw(value: object, place: str) -> str | None:
+    if place.count(".") + place.count("[") > MOST_LEVELS:
+        return f"{place[:40]}... is nested deeper than anything in a run"
+    most = MOST_LETTERS if isinstance(value, str) else MOST_ITEMS
+    if isinstance(value, dict | list | str) and len(value) > most:
+        return f"{place} has {len(value)} entries or letters, which nothing in a run has"
+    return None
+
+
 def _number_flaw(value: float, kind: Any, place: str) -> str | None:
     kinds = _kinds(kind)
     if not (Any in kinds or float in kinds or (int in kinds and isinstance(value, int))):
         return f"{place} is {_shown(value)}, and not {_words(kind)}"
-    if not math.isfinite(value) or abs(value) > LARGEST:
-        return f"{place} is {value:g}, which no number of a run is"
+    if not abs(value) <= LARGEST:
+        return f"{place} is {_shown(value)}, which no number of a run is"
     if value < 0 and place.rpartition(".")[2] in NOT_NEGATIVE:
         return f"{place} is {value:g}, which is below 0"
     return None
@@ -118,17 +130,16 @@ def _object_flaw(value: Mapping[str, Any], kind: Any, place: str) -> str | None:
     prefix = f"{place}." if place else ""
     if get_origin(kind) is dict:
         item = get_args(kind)[1]
-        known = ((name, each) for name, each in value.items() if each is not None)
-        return _first(document_flaw(each, item, f"{prefix}{name}") for name, each in known)
+        return _first(document_flaw(each, item, f"{prefix}{name}") for name, each in value.items())
     hints = {} if kind is Any else _hints(kind)
     lacking = sorted(_required(kind) - set(value))
     if lacking:
         return f"{place or 'it'} lacks {', '.join(lacking)}"
-    return _first(
-        document_flaw(each, hints.get(name, Any), f"{prefix}{name}")
-        for name, each in value.items()
-        if each is not None or name in _required(kind)
-    )
+    if is_dataclass(kind):
+        for name, each in value.items():
+            if each is None and not {Any, type(None)} & set(_kinds(hints.get(name, Any))):
+                return f"{prefix}{name} is null, and not {_words(hints[name])}"
+    return _first(document_flaw(each, hints.get(name, Any), f"{prefix}{name}") for name, each in value.items())
 
 
 @cache
@@ -158,7 +169,7 @@ def _column_flaw(column: pd.Series, kind: Any, *, may_be_empty: bool) -> str | N
     elif bool in kinds and column.dtype != bool:
         flaws["is not true or false"] = known & ~column.map(lambda cell: str(cell) in {"True", "False"})
     elif mixed:
-        flaws[f"has over {MOST_ITEMS} letters"] = column.map(lambda cell: len(str(cell)) > MOST_ITEMS)
+        flaws[f"has over {MOST_LETTERS} letters"] = column.map(lambda cell: len(str(cell)) > MOST_LETTERS)
     for what, wrong in flaws.items():
         place = int(np.argmax(wrong.to_numpy(dtype=bool))) if len(column) else 0
         if len(column) and bool(wrong.iloc[place]):

@@ -76,7 +76,7 @@ Stage = TypedDict("Stage", {"state": str, "reason": str, "seconds": float}, tota
 SensorOfDevice = TypedDict("SensorOfDevice", {
     "device": str, "meter": str, "modelled": bool, "choice": str, "tick_period_s": float, "tick_jitter_s": float,
     "energy_quantum_mj": float, "tick_uncertainty_s": float, "read_cost_s": float, "notes": list[str],
-    "idle_w": float,
+    "idle_w": float, "host_domains": list[str], "host_reason": str, "host_idle_w": float,
 }, total=False)  # fmt: skip
 
 
@@ -154,7 +154,7 @@ GenerationDocument = TypedDict("GenerationDocument", {
     "settings": Required[GenerationSettings], "phases": Required[list[Phase]], "loop": Required[LoopOfGenerate],
     "steps": Required[list[DecodeSteps]], "rates": dict[str, Estimate], "marks": list[Mark],
     "idle_w": Required[float | None], "modelled": Required[bool], "notes": Required[list[str]],
-    "step": MiddleStep,
+    "step": MiddleStep, "host": dict[str, Estimate],
 }, total=False)  # fmt: skip
 
 # alternatives.json
@@ -516,8 +516,8 @@ COMMON: dict[str, Any] = {
     "stage": str, "scene": str, "pass": int, "subject": str, "begin_s": float, "ran_s": list[float],
     "phase": str, "ticks": list[list[list[float]]],
     "part": str, "trace_part": int, "step_context": int, "loop_tokens": int,
-    "idle_w": float, "begun_again": bool, "kept_before": int, "header": dict[str, Any],
-    "overhead": Overhead,
+    "idle_w": float, "host_idle_w": float, "host_mj": float, "begun_again": bool, "kept_before": int,
+    "header": dict[str, Any], "overhead": Overhead,
 }  # fmt: skip
 ENTRIES: dict[str, dict[str, Any]] = {  # and what an entry must have that holds one of these
     "generation": {"generation": Required[TracedTimes]},

@@ -81,7 +81,7 @@ class EnergyRow:
     precision: str
     execution: str
     batch_size: int
-    context_length: int
+    context_length: int | None
     device: str
     meter: str
     calls: float | None

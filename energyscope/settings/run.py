@@ -142,7 +142,7 @@ class RunSettings:
         "auto",
         "auto: the best available; nvml: energy counter; nvml-power: integrated power; nvidia-smi: its power, "
         "integrated; amd: an AMD GPU's energy counter; rapl, apple: the processor's, for models on the CPU "
-        "(RAPL is read beside a GPU by itself); "
+        "(RAPL is also read beside a GPU, without asking for it); "
         "modelled: time x --watts.",
         HOW,
         choices=RUN_METERS,

@@ -273,10 +273,12 @@ def _times_of_small(settings: RunSettings, plan: Preview) -> dict[str, TimeEstim
         return {}
     settings = replace(settings, device=plan.device, precision=plan.precision)
     local = kind == "bundled" or settings.data is not None  # other data may have to be downloaded
-    with suppress(RuntimeError, EnergyscopeError):  # the run says it
+    with suppress(Exception):  # a preview ends with no error of a model's own code: the run says it
         loaded = load(settings)
         evaluation = evaluation_of(loaded, settings)[0] if local else None
         skipped = {*plan.skipped, *(() if evaluation else ("ablate",))}
+        if evaluation is None and settings.weights != "random":
+            skipped.add("benchmark")  # each precision is judged on data too
         workload = prompt_of(loaded, evaluation, settings)
         modelled = would_model(settings.meter, on_gpu=False, watts=settings.watts)
         with fitting_threads(loaded.model, loaded.device):

@@ -53,13 +53,13 @@ def places(value: Any, place: str = "") -> Iterator[tuple[Any, Any, str]]:
 def altered(value: Any) -> Iterator[Any]:
     """Yield what can stand in the place of a value and is of no file of a run."""
     if isinstance(value, float | int) and not isinstance(value, bool):
-        yield from (float("nan"), float("inf"), -1e300, {"value": {"value": 1}})
+        yield from (float("nan"), float("inf"), -1e301, {"value": {"value": 1}})
     elif isinstance(value, list):
         yield from ([None] * (MOST_ITEMS + 1), 3, {"0": value})
     elif isinstance(value, dict):
         yield from ([value], "text")
     else:
-        yield from ("x" * (MOST_ITEMS + 1), [[value]])
+        yield from ([[value]], *([] if value is None else [{"0": value}]))
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -107,11 +107,27 @@ def test_each_cell_of_a_table_is_checked(name: str) -> None:
     frame = frame.head(3).reset_index(drop=True)
     for column in (column for column in frame if column in ROWS[name].__dataclass_fields__):
         number = {"float", "int"} & set(str(ROWS[name].__dataclass_fields__[column].type).split(" | "))
-        for bad in ("half", float("inf"), -1.0 if column in NOT_NEGATIVE else 1e300) if number else ():
+        for bad in ("half", float("inf"), -1.0 if column in NOT_NEGATIVE else 1e301) if number else ():
             spoilt = frame.assign(**{column: pd.Series([None, bad, None], dtype=object)})
             field = ROWS[name].__dataclass_fields__[column]
             line = "line 2" if "None" not in str(field.type) and field.default is MISSING else "line 3"
             assert f"{line}: {column} " in (table_flaw(spoilt, ROWS[name]) or ""), (column, bad)
+
+
+@pytest.mark.parametrize(
+    ("value", "flaw"),
+    [
+        ({"idle_w": None, "watts": 2e34}, None),
+        ({"idle_w": 10**400}, "which no number of a run is"),
+        ({"host_domains": {"0": "package-0"}}, "sensor.host_domains is an object, and not a list"),
+        ({"later": json.loads("[" * 300 + "]" * 300)}, "is nested deeper than anything in a run"),
+    ],
+    ids=["large and unknown", "larger than a float", "of another kind", "nested"],
+)
+def test_a_document_is_as_unknown_large_and_deep_as_runs_are(value: dict[str, Any], flaw: str | None) -> None:
+    """GIVEN values that runs may have THEN they pass; GIVEN what Python fails at THEN it is said."""
+    found = document_flaw({"schema": 1, "sensor": value}, documents.RunDocument)
+    assert (found is None) if flaw is None else flaw in str(found)
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_every_tick_of_a_window_has_its_name(shipped):
 def test_the_trace_of_a_resumed_run_goes_on(tmp_path: Path) -> None:
     """GIVEN ticks from before THEN they stand before the new ones, on the same clock, with windows that count."""
     earlier = {"stage": "profile", "scene": "prefill", "subject": "node:model", "pass": 0, "ran_s": [10.0, 10.5],
-               "window": {"calls": 1}}  # fmt: skip
+               "window": {"calls": 1, "energy_mj": 1.0, "time_us": 1.0}}  # fmt: skip
     store = RunStore(tmp_path)
     for entry in (earlier, {**earlier, "pass": 1, "ran_s": [11.0, 11.5]}):
         store.journal(entry)

@@ -8,6 +8,7 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.comparison.basis import DYNAMIC, TOTAL, Basis
+from energyscope.comparison.difference import PER_TOKEN
 from energyscope.comparison.pooling import Pooled, PooledPart
 from energyscope.reasons import reason
 from energyscope.reporting.table import Column, Table
@@ -46,8 +47,9 @@ def sentences(pooled: Pooled) -> Iterator[str]:
     for of in pooled.passes:
         where = f"{of.scene}: " if len(pooled.passes) > 1 else ""
         yield where + _sentence(pooled, "The whole pass", of.whole, work=of.basis == DYNAMIC)
-    if pooled.generation:
-        yield _sentence(pooled, "A generated token", pooled.generation[0], work=False)
+    for part in pooled.generation:
+        if part.name == PER_TOKEN:
+            yield _sentence(pooled, "A generated token", part, work=False)
     if len(pooled.runs) < _FEW:
         yield "Two runs say little about how runs differ: the interval has one degree of freedom. Measure a third."
     yield from _differing(pooled)
