@@ -37,12 +37,10 @@ def document_flaw(document: object, kind: Any, place: str = "") -> str | None:
     Args:
         document: what was read: an object, a list or a single value.
         kind: its declaration: a TypedDict or dataclass, a type, ``list[...]``, ``dict[str, ...]``, a union or Any.
-            Anything may be null, which is unknown, but the fields of a dataclass that does not say so.
+            A key that a TypedDict does not require may be missing or null, as may what is in a ``dict``.
         place: where the value is, as ``phases[3].seconds``.
 
     """
-    if document is None:
-        return None
     if isinstance(document, float | int) and not isinstance(document, bool):
         return _number_flaw(document, kind, place)
     if too_much := _size_flaw(document, place):
@@ -130,16 +128,18 @@ def _object_flaw(value: Mapping[str, Any], kind: Any, place: str) -> str | None:
     prefix = f"{place}." if place else ""
     if get_origin(kind) is dict:
         item = get_args(kind)[1]
-        return _first(document_flaw(each, item, f"{prefix}{name}") for name, each in value.items())
+        known = ((name, each) for name, each in value.items() if each is not None)
+        return _first(document_flaw(each, item, f"{prefix}{name}") for name, each in known)
     hints = {} if kind is Any else _hints(kind)
     lacking = sorted(_required(kind) - set(value))
     if lacking:
         return f"{place or 'it'} lacks {', '.join(lacking)}"
-    if is_dataclass(kind):
-        for name, each in value.items():
-            if each is None and not {Any, type(None)} & set(_kinds(hints.get(name, Any))):
-                return f"{prefix}{name} is null, and not {_words(hints[name])}"
-    return _first(document_flaw(each, hints.get(name, Any), f"{prefix}{name}") for name, each in value.items())
+    strict = hints.keys() if is_dataclass(kind) else _required(kind)
+    return _first(
+        document_flaw(each, hints.get(name, Any), f"{prefix}{name}")
+        for name, each in value.items()
+        if each is not None or name in strict
+    )
 
 
 @cache

@@ -295,7 +295,7 @@ PlannedGroup = TypedDict("PlannedGroup", {
 }, total=False)  # fmt: skip
 Family = TypedDict("Family", {
     "family": Required[str], "kind": Required[str], "groups": Required[int], "precision": Required[str],
-    "energy_mj": Required[Estimate | None], "time_us": Required[Estimate | None], "bytes": Required[int],
+    "energy_mj": Required[Estimate | None], "time_us": Required[Estimate | None], "bytes": Required[int | None],
     "quality": Required[str], "reasons": Required[list[str]],
 }, total=False)  # fmt: skip
 Predicted = TypedDict("Predicted", {
@@ -303,7 +303,7 @@ Predicted = TypedDict("Predicted", {
     "memory": Required[Estimate | None],
 }, total=False)  # fmt: skip
 HeldOutHarm = TypedDict("HeldOutHarm", {
-    "harm": Required[dict[str, float]], "baseline": Required[float | None], "value": Required[float | None],
+    "harm": Required[dict[str, float] | None], "baseline": Required[float | None], "value": Required[float | None],
     "holds": Required[bool], "shown": bool, "kl": Required[float | None], "agreement": Required[float | None],
 }, total=False)  # fmt: skip
 Choice = TypedDict("Choice", {
@@ -311,7 +311,7 @@ Choice = TypedDict("Choice", {
     "predicted": Required[Predicted], "measured": Required[Predicted | None],
     "saves": Required[dict[str, Estimate]], "quality": Required[str | None], "reasons": Required[list[str]],
     "expected_harm": Required[float | None], "harm": Required[float | None], "bound": float,
-    "within": Required[bool], "held_out": Required[HeldOutHarm | None],
+    "within": Required[bool | None], "held_out": Required[HeldOutHarm | None],
 }, total=False)  # fmt: skip
 Levers = TypedDict("Levers", {
     "base": Required[dict[str, Any]], "rows": Required[list[Alternative]],

@@ -269,16 +269,16 @@ def _times_of_small(settings: RunSettings, plan: Preview) -> dict[str, TimeEstim
     """Return what a timed pass tells of a model that may be loaded for it; nothing of others, or if it fails."""
     kind = find_model(settings.model).kind
     small = kind in {"bundled", "folder"} and plan.device == "cpu" and plan.parameters <= MOST_PARAMETERS
-    if plan.refused or not small or not {"benchmark", "ablate"} - set(plan.skipped):
+    local = kind == "bundled" or settings.data is not None  # other data may have to be downloaded
+    untold = {"ablate"} if settings.weights == "random" else {"ablate", "benchmark"}  # these judge on data
+    skipped = {*plan.skipped, *(() if local else untold)}
+    if plan.refused or not small or not {"benchmark", "ablate"} - skipped:
         return {}
     settings = replace(settings, device=plan.device, precision=plan.precision)
-    local = kind == "bundled" or settings.data is not None  # other data may have to be downloaded
     with suppress(Exception):  # a preview ends with no error of a model's own code: the run says it
         loaded = load(settings)
         evaluation = evaluation_of(loaded, settings)[0] if local else None
-        skipped = {*plan.skipped, *(() if evaluation else ("ablate",))}
-        if evaluation is None and settings.weights != "random":
-            skipped.add("benchmark")  # each precision is judged on data too
+        skipped |= set() if evaluation else {"ablate"}
         workload = prompt_of(loaded, evaluation, settings)
         modelled = would_model(settings.meter, on_gpu=False, watts=settings.watts)
         with fitting_threads(loaded.model, loaded.device):
