@@ -11,7 +11,7 @@ from typing import Any
 from energyscope.accounting.records import HOST_BOUND, Entry, IdlePower, any_bits, at_power_limit, windows
 from energyscope.metering.activity import Activity, mean_activity
 from energyscope.metering.interval import Estimate, combine, spread, student_t, two_values
-from energyscope.reasons import reason
+from energyscope.reasons import Reason, reason
 from energyscope.unknown import mean, minus
 
 IDLE_SIGN = {"static": 1.0, "dynamic": -1.0}
@@ -134,14 +134,19 @@ def measure(
         activity=activity,
         devices_mj=[mean(device) for device in zip(*devices, strict=True)],
         guard=_sorted_union([_disturbances(final, columns["energy"])]),
-        reasons=[
-            *_sorted_union([entry["window"]["reason"]] for entry in final),
-            *([reason("retaken-windows", windows=again)] if (again := len(taken) - len(final)) else []),
-            *([reason("replayed-with-pauses")] if "rest_us" in taken[0] else []),
-            *([activity.reason] if activity and activity.reason else []),
-            *unavailable,
-        ],
+        reasons=[*_reasons(taken, final, activity), *unavailable],
     )
+
+
+def _reasons(taken: Sequence[Entry], final: Sequence[Entry], activity: Activity | None) -> list[Reason]:
+    """Return what a reader should know of windows as they were taken, and of those that count."""
+    again = len(taken) - len(final)
+    return [
+        *_sorted_union([entry["window"]["reason"]] for entry in final),
+        *([reason("retaken-windows", windows=again)] if again else []),
+        *([reason("replayed-with-pauses")] if "rest_us" in taken[0] else []),
+        *([activity.reason] if activity and activity.reason else []),
+    ]
 
 
 def _estimates(
