@@ -11,7 +11,7 @@ from typing import Any
 from energyscope.accounting.records import HOST_BOUND, Entry, IdlePower, any_bits, at_power_limit, windows
 from energyscope.metering.activity import Activity, mean_activity
 from energyscope.metering.interval import Estimate, combine, spread, student_t, two_values
-from energyscope.reasons import Reason, reason
+from energyscope.reasons import reason
 from energyscope.unknown import mean, minus
 
 IDLE_SIGN = {"static": 1.0, "dynamic": -1.0}
@@ -138,7 +138,7 @@ def measure(
     )
 
 
-def _reasons(taken: Sequence[Entry], final: Sequence[Entry], activity: Activity | None) -> list[Reason]:
+def _reasons(taken: Sequence[Entry], final: Sequence[Entry], activity: Activity | None) -> list[str]:
     """Return what a reader should know of windows as they were taken, and of those that count."""
     again = len(taken) - len(final)
     return [
