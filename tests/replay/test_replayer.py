@@ -32,7 +32,7 @@ def test_the_replayer_counts_every_call(chunked):
     assert calls.count[-1] <= len(ran)
     assert len(ran) - calls.count[-1] >= 3  # the warm-up
     assert (np.diff(calls.time_s) > 0).all()
-    assert calls.seconds >= 0.05
+    assert calls.seconds > 0.05 - 1e-3  # whether time is over is looked at after the last mark, not at it
 
 
 def test_the_replayer_takes_the_calls_of_a_round_in_turn():
