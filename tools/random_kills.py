@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,12 @@ from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.stages.phases import finished_phases
 from energyscope.stages.session import whole_passes
 
+PRECISIONS = ("fp32", "bf16")
 OPTIONS: dict[str, Any] = {
     "model": "tiny-gpt2", "granularity": "coarse", "layers": "kinds", "phase": "both", "passes": 2,
     "window_s": 0.06, "component_budget_s": 0.15, "max_examples": 4, "methods": ("zero", "mean"),
     "stages": ("benchmark", "generate", "profile", "ablate", "correlate", "report"),
-    "benchmark": BenchmarkSettings(precisions=("fp32", "bf16"), trials=1, num_iters=5, warmup_steps=1),
+    "benchmark": BenchmarkSettings(precisions=PRECISIONS, trials=3, num_iters=5, warmup_steps=1),
 }  # fmt: skip
 KEYS = {
     schema.ENERGY_FILE: ["phase", "component"],
@@ -118,8 +120,9 @@ def wrong_with(path: Path, before: list[Any], whole: dict[str, list[Any]]) -> st
     return ""
 
 
-def _place(entry: Any) -> tuple[Any, Any]:
-    return entry.get("stage"), entry.get("scene")
+def _place(entry: Any) -> tuple[Any, ...]:
+    """Name the sequence of an entry: rows of a benchmark are one of their own, since models are tried again."""
+    return entry.get("stage"), entry.get("scene"), "row" in entry
 
 
 def finished_entries(path: Path) -> list[Any] | None:
@@ -136,12 +139,20 @@ def finished_entries(path: Path) -> list[Any] | None:
         for scene, own in group_by(entries, lambda entry: entry.get("scene")).items()
         if scene not in phases
     }
+    blocks = whole_blocks(entries)
     return [
         entry
         for entry in entries
-        if entry.get("stage") in {*done, "benchmark", "generate", "ablate"}
+        if entry.get("stage") in {*done, "generate", "ablate"}
+        or (entry.get("stage") == "benchmark" and "row" in entry and entry["pass"] <= blocks)
         or (entry.get("stage") == "profile" and entry.get("pass", -1) < passes.get(entry["scene"], math.inf))
     ]
+
+
+def whole_blocks(entries: list[Any]) -> int:
+    """Return how many blocks of the benchmark, from the first on, have a trial of each precision."""
+    passes = Counter(entry["pass"] for entry in entries if entry.get("stage") == "benchmark" and "row" in entry)
+    return sum(1 for _ in takewhile(lambda number: passes[number] == len(PRECISIONS), count(1)))
 
 
 def rows_of(path: Path) -> dict[str, list[Any]]:
