@@ -10,6 +10,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -26,7 +27,8 @@ DEBUG = _Debug()
 FREE_ROOM = "free some room there, or use another directory"
 CHECK_PERMISSIONS = "check its permissions, or use another directory"
 # What code raises that meets another value than it was written for.
-OF_VALUES = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError, ValueError)
+OF_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, StopIteration, TypeError, ValueError)
+NAMING_RUNS = ("resume", "run", "runs", "measured", "from_runs")  # options and arguments of commands
 REMEDIES = {  # of errors of the system that no stage knows better
     errno.ENOSPC: FREE_ROOM,
     errno.EDQUOT: FREE_ROOM,
@@ -51,7 +53,7 @@ def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             with raising_on_signals():
                 return command(*args, **kwargs)
         except EnergyscopeError as error:
-            _say("; ".join([str(error), *getattr(error, "__notes__", ())]))
+            _say(_with_notes(str(error), error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             kept = "; ".join(getattr(error, "__notes__", ()))  # what was stopped knows what it leaves
@@ -68,16 +70,16 @@ def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             from energyscope.failures import explained
 
-            _say(str(explained(error) or _of_bug(error)))
+            _say(_with_notes(str(explained(error) or _of_bug(error)), error))
             raise typer.Exit(1) from error
 
     return wrapped
 
 
 def reading_runs(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a command that shows runs: a value of another kind in one of their files is one line that says so.
+    """Wrap a command that reads runs: a value of another kind in one of their files is one line that says so.
 
-    Files come from anybody, and not every value in them is checked.
+    Files come from anybody, and not every value in them is checked. A run that is resumed is read as well.
     """
 
     @functools.wraps(command)
@@ -87,14 +89,19 @@ def reading_runs(command: Callable[..., Any]) -> Callable[..., Any]:
         except (typer.Exit, typer.Abort):  # both are RuntimeErrors
             raise
         except Exception as error:
-            if not isinstance(error, OF_VALUES) and not type(error).__module__.startswith("jinja2"):
+            from energyscope.failures import explained, first_line
+
+            given = next((options[name] for name in NAMING_RUNS if options.get(name)), None)
+            of_values = isinstance(error, OF_VALUES) or type(error).__module__.startswith("jinja2")
+            if given is None or not of_values or explained(error):
                 raise
-            given = options.get("run") or options.get("runs") or ()
-            names = given if isinstance(given, str) else ", ".join(given)
-            raise RunError(
-                f"{names} cannot be shown ({type(error).__name__}: {error}): if files of it were changed, restore "
-                "them; if not, this is a bug: please report it with the output of --debug"
-            ) from error
+            names = given if isinstance(given, str | Path) else ", ".join(given)
+            unread = RunError(
+                f"{names} cannot be {'resumed' if options.get('resume') else 'read'} "
+                f"({type(error).__name__}: {first_line(error)}): if files of it were changed, restore them; "
+                "if not, this is a bug: please report it with the output of --debug"
+            )
+            raise unread from error
 
     return wrapped
 
@@ -105,7 +112,12 @@ def _of_system(error: OSError) -> str | None:
     if remedy is None:
         return None
     where = "a file" if error.filename is None else f"{error.filename}"
-    return "; ".join([f"{where}: {error.strerror}: {remedy}", *getattr(error, "__notes__", ())])
+    return _with_notes(f"{where}: {error.strerror}: {remedy}", error)
+
+
+def _with_notes(message: str, error: Exception) -> str:
+    """Return a message with what those whom the error passed have added: what is kept, and how to go on."""
+    return "; ".join([message, *getattr(error, "__notes__", ())])
 
 
 def _of_bug(error: Exception) -> str:

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from energyscope.cli.errors import report_errors
+from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
 from energyscope.cli.output import command_line, draw
 
 
 @report_errors
+@reading_runs
 def command(
     measured: Annotated[
         list[str], typer.Argument(metavar="RUN|SWEEP", help="Runs and sweeps: paths or names of them.")

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from energyscope.cli.errors import report_errors
+from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import DEFAULT_ROOT, AsJson, OfAdapter, Root
 from energyscope.cli.output import draw
 
 
 @report_errors
+@reading_runs
 def command(  # noqa: PLR0917 - Typer passes options by name
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A short name, a Hugging Face id or a folder.")],
     from_runs: Annotated[

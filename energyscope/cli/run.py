@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from energyscope.cli.dry_run import show_plan
-from energyscope.cli.errors import report_errors
+from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import MOST_USED, OUTPUT, DryRun, Option, QuietPath, is_given, with_settings
 from energyscope.cli.output import draw, path_text
-from energyscope.errors import EnergyscopeError, RunError, UsageError
+from energyscope.errors import RunError, UsageError
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.fields import select_settings
 from energyscope.settings.run import BENCHMARK_OF_RUN, WHAT, RunSettings
@@ -37,6 +37,7 @@ DECLARED = (*select_settings(RunSettings), *BENCHMARK)
 
 
 @report_errors
+@reading_runs
 @with_settings(lambda model, values, _: RunSettings.of(model, **values), *DECLARED, required=False)
 def command(
     settings: RunSettings | None,
@@ -127,7 +128,7 @@ def measure(
     paths: list[Path] = []
     try:
         run = measured_in_view(settings, console, paths, command="run", quiet=quiet, lacking=lacking)
-    except (KeyboardInterrupt, EnergyscopeError, OSError) as error:
+    except BaseException as error:
         if paths and not settings.tensor_parallel:
             error.add_note(f"`energyscope run --resume {shlex.quote(str(paths[0]))}` goes on")
         raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from energyscope.cli.errors import report_errors
+from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import MOST_USED, OUTPUT, DryRun, Option, QuietPath, with_settings
 from energyscope.cli.output import command_line, draw, path_text
 from energyscope.errors import UsageError
@@ -33,6 +33,7 @@ def _settings(url: str, values: Mapping[str, Any], _: Collection[str]) -> Servin
 
 
 @report_errors
+@reading_runs
 @with_settings(_settings, *select_settings(ServingSettings), required=False, subject=URL, argument=_URL)
 def command(
     settings: ServingSettings | None,

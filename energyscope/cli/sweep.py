@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from energyscope.cli.dry_run import HELD_UNKNOWN, show_resume_plan, show_sweep_plan
-from energyscope.cli.errors import report_errors
+from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import MOST_USED, OUTPUT, Option, Quiet, is_given, with_settings
 from energyscope.cli.output import command_line, draw
 from energyscope.errors import UsageError
@@ -17,6 +17,7 @@ from energyscope.settings.sweep import SWEEP, SweepSettings
 
 
 @report_errors
+@reading_runs
 @with_settings(SweepSettings.of, *SWEEP, required=False, several=True)
 def command(
     settings: SweepSettings | None,

@@ -38,7 +38,8 @@ Settings = TypedDict("Settings", {
     "benchmark": SettingsOfBenchmark, "budget": str, "objective": str, "workloads": list[str], "levers": bool,
     "plan_precisions": list[str], "url": str, "prompt_tokens": str, "users": list[int], "rates": list[Any],
     "trace": str, "shared_prefix": int, "tokenizer": str, "api": str, "seconds": float, "timeout_s": float,
-    "price": float, "carbon": float, "tags": list[Any],
+    "price": float, "carbon": float, "rate": float, "tags": list[Any], "note": str, "adapter": str,
+    "compute_dtype": str, "stride": int, "export": str, "export_format": str, "locked_clock_mhz": float,
 }, total=False)  # fmt: skip
 Quantization = TypedDict("Quantization", {
     "method": int | str, "double_quant": bool, "compute_dtype": str, "skipped": list[str],
@@ -109,6 +110,7 @@ Endpoint = TypedDict("Endpoint", {
     "url": str, "model": str, "api": str, "context_tokens": int, "owner": str, "fields": list[str],
     "tokens_per_word": float, "overhead_tokens": float,
 }, total=False)  # fmt: skip
+Resumed = TypedDict("Resumed", {"at": str, "command": str}, total=False)
 Serving = TypedDict("Serving", {
     "endpoint": Endpoint, "gpus": list[str], "notes": list[str], "client_cpu_s": float,
 }, total=False)  # fmt: skip
@@ -118,7 +120,7 @@ RunDocument = TypedDict("RunDocument", {
     "device": Device, "warnings": list[str], "stages": dict[str, Stage], "sensor": Sensor,
     "closure": dict[str, Closure], "differential": dict[str, Differential], "passes": list[Pass], "drift": Drift,
     "scenes": list[Scene], "trace_origin_s": float, "method": int | str, "serving": Serving, "boot": str,
-    "tags": list[str], "note": str,
+    "tags": list[str], "note": str, "resumed": list[Resumed],
 }, total=False)  # fmt: skip
 
 # generation.json
@@ -514,7 +516,7 @@ TracedTimes = TypedDict("TracedTimes", {
 }, total=False)  # fmt: skip
 COMMON: dict[str, Any] = {
     "stage": str, "scene": str, "pass": int, "subject": str, "begin_s": float, "ran_s": list[float],
-    "phase": str, "ticks": list[list[list[float]]],
+    "end_s": float, "phase": str, "ticks": list[list[list[float]]],
     "part": str, "trace_part": int, "step_context": int, "loop_tokens": int,
     "idle_w": float, "host_idle_w": float, "host_mj": float, "begun_again": bool, "kept_before": int,
     "header": dict[str, Any], "overhead": Overhead,

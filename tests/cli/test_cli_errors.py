@@ -16,7 +16,7 @@ import typer
 from run_builder import Shape, build_run
 from typer.testing import CliRunner
 
-from energyscope.cli.errors import report_errors
+from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.interrupts import Terminated
 
 
@@ -63,6 +63,31 @@ def test_a_disk_that_cannot_be_written_is_no_bug(number, says):
 def test_another_error_of_the_system_is_a_bug():
     """GIVEN an error of the system that no user can mend, THEN the line asks for a report."""
     assert "internal error" in called(OSError(errno.EBADF, os.strerror(errno.EBADF))).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ([], "internal error, please report it with the output of --debug: KeyError: 'calls'"),
+        (
+            ["--resume", "runs/x"],
+            "runs/x cannot be resumed (KeyError: 'calls'): if files of it were changed, restore",
+        ),
+    ],
+)
+def test_a_run_whose_journal_was_changed_cannot_be_resumed(options, line):
+    """GIVEN an error of values THEN files are in doubt only where a run was read: one that is resumed."""
+
+    @report_errors
+    @reading_runs
+    def command(resume: str | None = None) -> None:
+        raise KeyError("calls")
+
+    app = typer.Typer()
+    app.command()(command)
+    done = CliRunner().invoke(app, options)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith(f"energyscope: {line}")
 
 
 STOPPED = """

@@ -12,9 +12,12 @@ from energyscope.runs.store import read_document
 from energyscope.settings.run import RunSettings
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))])
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt(), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), RuntimeError("CUDA error: no such")],
+)
 def test_a_run_that_ends_early_says_how_to_go_on(error, tmp_path, monkeypatch):
-    """GIVEN a run that was begun, and is stopped or finds no room, THEN a note says how to go on with it."""
+    """GIVEN a run that was begun, and is stopped or fails, THEN a note says how to go on with it."""
 
     def cut_off(_settings, _console, paths, **_):
         paths.append(tmp_path / "my run")

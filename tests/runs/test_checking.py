@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import MISSING
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pandas as pd
 import pytest
@@ -15,6 +15,9 @@ from energyscope.runs import documents, schema
 from energyscope.runs.checking import MOST_ITEMS, NOT_NEGATIVE, document_flaw, table_flaw
 from energyscope.runs.files import read_table
 from energyscope.serving.curve import LoadRow
+from energyscope.settings.benchmark import BenchmarkSettings
+from energyscope.settings.run import RunSettings
+from energyscope.settings.serving import ServingSettings
 
 REPORTS = Path(__file__).parent.parent.parent / "reports"
 DOCUMENTS = {
@@ -39,6 +42,13 @@ def test_what_was_written_is_what_is_declared(name: str) -> None:
     """GIVEN every document that ships, of all versions THEN nothing is wrong with it."""
     assert FILES[name]
     assert [flaw for path in FILES[name] if (flaw := document_flaw(read(path), DOCUMENTS[name]))] == []
+
+
+@pytest.mark.parametrize("settings", [RunSettings, ServingSettings, BenchmarkSettings])
+def test_each_setting_is_declared(settings: type) -> None:
+    """GIVEN what can be asked for THEN the declaration of run.json says of what kind it is."""
+    kind = documents.SettingsOfBenchmark if settings is BenchmarkSettings else documents.Settings
+    assert {field.name for field in fields(settings)} <= get_type_hints(kind).keys()
 
 
 def places(value: Any, place: str = "") -> Iterator[tuple[Any, Any, str]]:
