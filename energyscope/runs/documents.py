@@ -505,10 +505,13 @@ ServingDocument = TypedDict("ServingDocument", {
 
 # Entries of journal.jsonl, told apart by what they hold. Keys that stages keep for themselves are not declared.
 
+Activity = TypedDict("Activity", {
+    "sm": float, "tensor": float, "cuda_cores": float, "dram": float, "memory_w": float, "reason": str,
+}, total=False)  # fmt: skip
 Window = TypedDict("Window", {
     "energy_mj": Required[float | None], "time_us": Required[float | None], "power_w": float, "naive_mj": float,
     "ticks": int, "calls": float, "seconds": float, "reason": str, "timing_share": float, "power_spread": float,
-    "power_trend": float, "activity": dict[str, float | None],
+    "power_trend": float, "activity": Activity,
 }, total=False)  # fmt: skip
 Overhead = TypedDict("Overhead", {"ran_s": Required[list[float]], "window": Required[Window]}, total=False)
 TracedTimes = TypedDict("TracedTimes", {

@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 import pandas as pd
 import pytest
 
+from energyscope.metering.activity import Activity
+from energyscope.metering.window import Window
 from energyscope.runs import documents, schema
 from energyscope.runs.checking import MOST_ITEMS, NOT_NEGATIVE, document_flaw, table_flaw
 from energyscope.runs.files import read_table
@@ -49,6 +52,17 @@ def test_each_setting_is_declared(settings: type) -> None:
     """GIVEN what can be asked for THEN the declaration of run.json says of what kind it is."""
     kind = documents.SettingsOfBenchmark if settings is BenchmarkSettings else documents.Settings
     assert {field.name for field in fields(settings)} <= get_type_hints(kind).keys()
+
+
+@pytest.mark.parametrize("written", [Window, Activity])
+def test_each_value_of_a_window_is_declared(written: type) -> None:
+    """GIVEN what a journal keeps of a window THEN each key is declared, with a kind that takes what is written."""
+    declared = get_type_hints(getattr(documents, written.__name__))
+    takes = {float: {float, int}, int: {int}, str: {str}, documents.Activity: {Activity}, NoneType: set()}
+    for name, kind in get_type_hints(written).items():
+        kinds = set(get_args(kind) or (kind,)) - {NoneType}
+        allowed = set().union(*(takes[each] for each in get_args(declared[name]) or (declared[name],)))
+        assert kinds <= allowed, name
 
 
 def places(value: Any, place: str = "") -> Iterator[tuple[Any, Any, str]]:
