@@ -22,6 +22,7 @@ from energyscope.loading.sources import ModelSource
 from energyscope.reasons import Reason, reason
 
 _FOUND: dict[str, Adapter] = {}  # by structure, for each configuration
+UNKNOWN_FAMILY = "Transformers does not recognize this architecture"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ def model_files(source: ModelSource, options: LoadOptions) -> Iterator[ModelFile
         folder = _folder_of(source, options)
         adapter = _adapter_of(source, folder, options)
         config = _configuration_of(source, folder, code=options.trust_remote_code)
+        if folder is not None and options.weights == "pretrained":  # who has them learns first what cannot be run
+            _check_weight_files(folder, allow_pickle=options.allow_pickle)
         yield ModelFiles(source, folder, adapter, config)
 
 
@@ -90,8 +93,6 @@ def _folder_of(source: ModelSource, options: LoadOptions) -> Path | None:
         folder = source.folder or _hub_folder(source, options, needs_weights=needs_weights)
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder} holds no config.json: it is not a model folder")
-    if needs_weights:
-        _check_weight_files(folder, allow_pickle=options.allow_pickle)
     return folder
 
 
@@ -204,4 +205,8 @@ def one_line_errors(name: str, options: LoadOptions) -> Iterator[None]:
         if tensor_parallel.world_size() > 1 and "tensor parallel" in line:  # transformers has no class for it
             message = f"{name} cannot be split like this ({line}): start another number of processes"
             raise ModelError(message) from error
-        raise ModelError(f"{name} cannot be loaded ({line}): check its files, or fetch them again") from error
+        remedy = "check its files, or fetch them again"
+        if UNKNOWN_FAMILY in line:  # a plain ValueError, which goes on with advice
+            line = line[: line.index(UNKNOWN_FAMILY) + len(UNKNOWN_FAMILY)]
+            remedy = "upgrade transformers, or use --trust-remote-code with a model that brings code you trust"
+        raise ModelError(f"{name} cannot be loaded ({line}): {remedy}") from error

@@ -280,6 +280,12 @@ def stored_quantized(folder: Path) -> None:
     configured(folder, text + ', "quantization_config": {"quant_method": "gptq", "bits": 4}}')
 
 
+def of_unknown_family(folder: Path) -> None:
+    """Take the weights away as well: nobody should download them for a family that cannot be loaded."""
+    configured(folder, '{"model_type": "of-tomorrow", "architectures": ["OfTomorrow"]}')
+    (folder / "model.safetensors").unlink()
+
+
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
@@ -289,6 +295,7 @@ def stored_quantized(folder: Path) -> None:
         (lambda folder: configured(folder, "{"), "cannot be read"),
         (lambda folder: configured(folder, "[]"), "names no model_type"),
         (lambda folder: configured(folder, '{"model_type": "detr"}'), "write an adapter"),
+        (of_unknown_family, r"does not recognize this architecture\): upgrade transformers"),
         (lambda folder: (folder / "config.json").unlink(), r"holds no config\.json"),
         (stored_quantized, r"stored quantized .gptq"),
     ],
