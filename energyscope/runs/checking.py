@@ -6,6 +6,7 @@ A declaration is a class with annotations: a row of a table (`energyscope.runs.s
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hin
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST = 1e300  # perplexities of broken models come near
+LARGEST = sys.float_info.max  # perplexities of broken models come near: no infinity, nothing that is no number
 MOST_ITEMS = 2**20  # of a list or an object
 MOST_LETTERS = 2**26  # packed examples are one text
 MOST_LEVELS = 100  # of objects and lists in one another

@@ -319,12 +319,15 @@ Levers = TypedDict("Levers", {
     "base": Required[dict[str, Any]], "rows": Required[list[Alternative]],
     "skipped": Required[list[dict[str, str]]], "modelled": Required[bool],
 }, total=False)  # fmt: skip
+WholeModel = TypedDict("WholeModel", {
+    "energy_mj": Required[Estimate], "time_us": Required[Estimate], "host_bound": bool,
+}, total=False)  # fmt: skip
 PlannedWorkload = TypedDict("PlannedWorkload", {
     "key": Required[str], "phase": Required[str], "batch_size": Required[int], "tokens": Required[int | None],
     "adopted": Required[str], "verdict": Required[str], "nearest": dict[str, Any],
     "groups": Required[list[PlannedGroup]], "families": Required[list[Family]],
     "choices": Required[list[Choice]], "front": Required[list[dict[str, float | None]]],
-    "factor": Required[float | None], "whole": Required[dict[str, Estimate] | None], "levers": Levers,
+    "factor": Required[float | None], "whole": Required[WholeModel | None], "levers": Levers,
     "notes": Required[list[Any]],
 }, total=False)  # fmt: skip
 PlanDocument = TypedDict("PlanDocument", {

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -19,6 +20,10 @@ from energyscope.errors import UsageError, did_you_mean
 
 PANELS = ("Most used", "What to measure", "How to measure", "Quality", "Data", "Output")
 _KEY = "setting"
+TAKES: Mapping[type, tuple[tuple[type, ...], str]] = {  # a run keeps them as they are given, and is read by kind
+    bool: ((bool,), "True or False"), int: ((Integral,), "a whole number"), float: ((Real,), "a number"),
+    str: ((str,), "a text"), Path: ((str, Path), "a path"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,13 @@ class Setting:
         """
         for item in value if self.several else (value,):
             if item is not None:
+                self._check_kind(item)
                 self._check_one(item)
+
+    def _check_kind(self, value: Any) -> None:
+        kinds, words = TAKES[self.kind]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and self.kind is not bool):
+            raise UsageError(f"{self.option} takes {words}, not {value!r}")
 
     def _check_one(self, value: Any) -> None:
         if self.choices and value not in self.choices:
@@ -180,7 +191,8 @@ def _read_option(setting: Setting, name: str, given: Any) -> Any:
             return setting.default
         if isinstance(given, str):
             return setting.read(given)
-        return tuple(given) if isinstance(given, Iterable) else (given,)
+        items = tuple(given) if isinstance(given, Iterable) else (given,)
+        return tuple(str(item) if setting.kind is str and type(item) in {int, float} else item for item in items)
     if setting.number and type(given) is int:
         given = str(given)
     if isinstance(given, str) and setting.kind in {int, float, Path}:

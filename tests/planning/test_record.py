@@ -13,6 +13,9 @@ from energyscope.planning.choice import choose
 from energyscope.planning.document import best_within, document, to_verify
 from energyscope.planning.record import VERIFY, PlanRecord, to_judge
 from energyscope.planning.replaying import price_target
+from energyscope.runs.checking import document_flaw
+from energyscope.runs.documents import PlanDocument
+from energyscope.runs.files import json_ready
 
 
 def planned(record):
@@ -253,3 +256,12 @@ def test_outputs_that_are_not_finite_on_the_other_half_break_the_budget():
     ]
     result = planned(PlanRecord(entries))
     assert (result["verdict"], result["choices"][0]["held_out"]["value"]) == ("over budget", None)
+
+
+@pytest.mark.parametrize("waited", [0.0, 0.5, None])
+def test_a_plan_is_what_is_declared_of_it(waited: float | None) -> None:
+    """GIVEN windows of eager execution, where the device waits for the host or not, THEN a run can be read."""
+    entries = [{**entry, "waited_share": waited} if "window" in entry else entry for entry in made.plan_entries()]
+    plan = document(PlanRecord(entries))
+    assert (plan["workloads"][0]["whole"]["host_bound"] is None) == (waited is None)
+    assert document_flaw(json_ready(plan), PlanDocument) is None

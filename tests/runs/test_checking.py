@@ -77,7 +77,7 @@ def places(value: Any, place: str = "") -> Iterator[tuple[Any, Any, str]]:
 def altered(value: Any) -> Iterator[Any]:
     """Yield what can stand in the place of a value and is of no file of a run."""
     if isinstance(value, float | int) and not isinstance(value, bool):
-        yield from (float("nan"), float("inf"), -1e301, {"value": {"value": 1}})
+        yield from (float("nan"), float("inf"), float("-inf"), {"value": {"value": 1}})
     elif isinstance(value, list):
         yield from ([None] * (MOST_ITEMS + 1), 3, {"0": value})
     elif isinstance(value, dict):
@@ -131,7 +131,7 @@ def test_each_cell_of_a_table_is_checked(name: str) -> None:
     frame = frame.head(3).reset_index(drop=True)
     for column in (column for column in frame if column in ROWS[name].__dataclass_fields__):
         number = {"float", "int"} & set(str(ROWS[name].__dataclass_fields__[column].type).split(" | "))
-        for bad in ("half", float("inf"), -1.0 if column in NOT_NEGATIVE else 1e301) if number else ():
+        for bad in ("half", float("inf"), -1.0 if column in NOT_NEGATIVE else float("-inf")) if number else ():
             spoilt = frame.assign(**{column: pd.Series([None, bad, None], dtype=object)})
             field = ROWS[name].__dataclass_fields__[column]
             line = "line 2" if "None" not in str(field.type) and field.default is MISSING else "line 3"

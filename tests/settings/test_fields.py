@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -124,3 +125,25 @@ def test_settings_by_name_reach_the_benchmark():
     assert (settings.benchmark.trials, settings.benchmark.precisions) == (7, ("bf16",))
     with pytest.raises(UsageError, match="did you mean 'granularity'"):
         RunSettings.of("gpt2", granularty="fine")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("size", 2.0, "--size takes a whole number, not 2.0"),
+        ("size", True, "--size takes a whole number, not True"),
+        ("share", "half", "--share takes a number, not 'half'"),
+        ("names", (5,), "--names takes a text, not 5"),
+        ("place", 3, "--place takes a path, not 3"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(name: str, value: object, says: str) -> None:
+    """GIVEN from Python what is no value of the setting THEN it is refused before anything is measured."""
+    with pytest.raises(UsageError, match=re.escape(says)):
+        check_each(Sample(**{name: value}))
+
+
+def test_numbers_in_a_list_of_texts_are_texts() -> None:
+    """GIVEN ids of GPUs as numbers, as a TOML file may have them, THEN they are what the command line gives."""
+    assert RunSettings.of("tiny-gpt2", gpu_id=[0, "GPU-a"]).gpu_id == ("0", "GPU-a")
+    assert RunSettings.of("tiny-gpt2", gpu_id=1).gpu_id == ("1",)
