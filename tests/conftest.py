@@ -12,6 +12,7 @@ from commands import Command, caller
 from fake_nvml.library import FakeNvml, build, put_under
 
 from energyscope.metering import claims
+from energyscope.metering.modelled import ModelledMeter
 from energyscope.metering.rapl.powercap import ROOT_VARIABLE
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start as well.
@@ -55,6 +56,14 @@ def idle_host():
     """Let the host seem idle: tests run beside each other, and a run says so where the load is high."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def brief_windows():
+    """Shorten the windows of time x watts, unless a test gives their length: a shared host's are not precise anyway."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelledMeter, "window_s", 0.03)
         yield
 
 
