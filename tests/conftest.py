@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,9 +62,11 @@ def idle_host():
 
 @pytest.fixture(autouse=True, scope="session")
 def brief_windows():
-    """Shorten the windows of time x watts, unless a test gives their length: a shared host's are not precise anyway."""
+    """Shorten the windows of time x watts that no test gives a length, and warm-ups; nothing here is precise anyway."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ModelledMeter, "window_s", 0.03)
+        if replayer := sys.modules.get("energyscope.replay.replayer"):  # where no test imports torch, nor does this
+            patch.setattr(replayer, "WARM_UP_S", 0.004)
         yield
 
 

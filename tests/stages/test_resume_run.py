@@ -39,7 +39,7 @@ from energyscope.stages.trials import Trials
 OPTIONS: dict[str, Any] = {
     "device": "cpu", "stages": ("generate", "profile", "ablate", "correlate"), "granularity": "coarse",
     "layers": "kinds", "phase": "both", "sequence_length": 8, "context_lengths": (8,), "new_tokens": 4,
-    "passes": 2, "component_budget_s": 0.05, "window_s": 0.01, "max_examples": 2, "methods": ("zero",),
+    "passes": 2, "component_budget_s": 0.05, "window_s": 0.03, "max_examples": 2, "methods": ("zero",),
     "name": "stopped",
 }  # fmt: skip
 
@@ -372,7 +372,7 @@ def test_ablations_begin_again_where_the_model_gives_something_else(
 
 PROFILED: dict[str, Any] = {
     "device": "cpu", "stages": ("profile",), "granularity": "coarse", "layers": "kinds", "phase": "prefill",
-    "sequence_length": 8, "passes": 3, "component_budget_s": 0.05, "window_s": 0.01, "name": "stopped",
+    "sequence_length": 8, "passes": 3, "component_budget_s": 0.05, "window_s": 0.03, "name": "stopped",
 }  # fmt: skip
 
 
