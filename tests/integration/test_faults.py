@@ -51,7 +51,7 @@ def board(fake_nvml, monkeypatch):
         shorter = {
             waiting: {"SETTLE_S": 0.1, "IDLE_S": 0.2},
             phases: {"PREHEAT_S": 0.1},
-            session: {"REWARM_S": 0.1, "SETTLE_S": 0.1},
+            session: {"REWARM_S": 0.1},
             settling: {"SETTLING_REPLAYS": 1, "LEADS_S": (0.0,), "SETTLED_S": 0.3},
             sensor: {"IDLE_WATCH_S": 0.4},
             process_meter: {"FIRST_TICKS_S": 0.4},
