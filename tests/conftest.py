@@ -23,6 +23,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # The longest files, longest first: one that began last would keep one process busy while the other is done.
 LONGEST = (
+    "stages/test_resume_run.py",
+    "stages/test_stages_plan.py",
+    "serving/test_serving_run.py",
+    "engines/test_engine_cell.py",
+    "stages/test_sweep_engine.py",
     "browser/test_hostile_pages.py",
     "integration/test_run.py",
     "browser/test_accessibility.py",
@@ -62,10 +67,12 @@ def idle_host():
 
 @pytest.fixture(autouse=True, scope="session")
 def brief_windows():
-    """Shorten the windows of time x watts that no test gives a length, and warm-ups; nothing here is precise anyway."""
+    """Shorten windows of time x watts that no test gives a length, and warm-ups: nothing here is precise anyway."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ModelledMeter, "window_s", 0.03)
-        if replayer := sys.modules.get("energyscope.replay.replayer"):  # where no test imports torch, nor does this
+        patch.setattr(ModelledMeter, "window_s", 0.05)
+        if replayer := sys.modules.get(
+            "energyscope.replay.replayer"
+        ):  # where no test imports torch, nor does this
             patch.setattr(replayer, "WARM_UP_S", 0.004)
         yield
 

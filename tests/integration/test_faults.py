@@ -40,7 +40,7 @@ COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
 QUICK = ["--granularity", "coarse", "--layers", "kinds", "--passes", "2", "--target-interval", "0.9",
          "--sequence-length", "16", "--max-examples", "4"]  # fmt: skip
 ON_GPU = [*QUICK, "--window", "0.15", "--component-budget", "0.2", "--stages", "profile"]
-ON_CPU = [*QUICK, "--window", "0.02", "--component-budget", "0.1", "--stages", "profile,ablate,correlate,report"]
+ON_CPU = [*QUICK, "--window", "0.04", "--component-budget", "0.1", "--stages", "profile,ablate,correlate,report"]
 
 
 @pytest.fixture

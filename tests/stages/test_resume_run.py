@@ -472,9 +472,7 @@ def test_a_benchmark_goes_on_after_its_last_whole_block(stopped_benchmark: Path,
     assert done.trials[key].to_numpy().tolist() == whole.trials[key].to_numpy().tolist(), "the order of trials"
 
 
-def test_a_benchmark_of_other_cells_begins_again(
-    stopped_benchmark: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_benchmark_of_other_cells_begins_again(stopped_benchmark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a cell that no longer fits when a run is resumed THEN no trial from before counts."""
     path = stopped_benchmark
     before = [entry["row"] for entry in read_journal(path) if "row" in entry]
