@@ -67,7 +67,7 @@ def idle_host():
 
 @pytest.fixture(autouse=True, scope="session")
 def brief_windows():
-    """Shorten windows of time x watts that no test gives a length, and warm-ups: nothing here is precise anyway."""
+    """Shorten windows of time x watts that no test gives a length, and warm-ups: nothing here is precise."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ModelledMeter, "window_s", 0.05)
         if replayer := sys.modules.get(
