@@ -27,8 +27,11 @@ def caller(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
         handler = signal.getsignal(signal.SIGTERM)
         with monkeypatch.context() as here:
             here.chdir(cwd)
-            for name, value in {"HF_HUB_OFFLINE": "1", "COLUMNS": "200", **environment}.items():
+            environment = {"HF_HUB_OFFLINE": "1", "COLUMNS": "200", **environment}
+            for name, value in environment.items():
                 here.setenv(name, value)
+            if constants := sys.modules.get("huggingface_hub.constants"):  # read the environment when imported
+                here.setattr(constants, "HF_HUB_OFFLINE", environment["HF_HUB_OFFLINE"] == "1")
             here.setattr(sys, "argv", ["energyscope", *words])
             here.setattr(DEBUG, "on", False)
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from commands import Command, caller
 from fake_nvml.library import FakeNvml, build, put_under
 
 from energyscope.metering import claims
+from energyscope.metering.modelled import ModelledMeter
 from energyscope.metering.rapl.powercap import ROOT_VARIABLE
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start as well.
@@ -21,6 +23,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # The longest files, longest first: one that began last would keep one process busy while the other is done.
 LONGEST = (
+    "stages/test_resume_run.py",
+    "stages/test_stages_plan.py",
+    "serving/test_serving_run.py",
+    "engines/test_engine_cell.py",
+    "stages/test_sweep_engine.py",
     "browser/test_hostile_pages.py",
     "integration/test_run.py",
     "browser/test_accessibility.py",
@@ -55,6 +62,18 @@ def idle_host():
     """Let the host seem idle: tests run beside each other, and a run says so where the load is high."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def brief_windows():
+    """Shorten windows of time x watts that no test gives a length, and warm-ups: nothing here is precise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelledMeter, "window_s", 0.05)
+        if replayer := sys.modules.get(
+            "energyscope.replay.replayer"
+        ):  # where no test imports torch, nor does this
+            patch.setattr(replayer, "WARM_UP_S", 0.004)
         yield
 
 

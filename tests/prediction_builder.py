@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ def whole_mj(works: dict[str, Shape]) -> float:
     return sum(energy_mj(works[kind]) for kind in PARTS) + GLUE_MJ + UNEXPLAINED_MJ
 
 
+@cache
+def work_of(model: str, shape: PassShape) -> dict[str, Shape]:
+    """Return the work of each kind of a model's component, which is counted once for all tests."""
+    return Skeleton(model, shape.precision).work(shape, "medium")
+
+
 def planted_run(path: Path, tokens: int, *, phase: str = "prefill", batch_size: int = 1, **changes: Any) -> Run:
     """Write a run of one moment.
 
@@ -36,7 +43,7 @@ def planted_run(path: Path, tokens: int, *, phase: str = "prefill", batch_size: 
     """
     model, precision = changes.get("model", "tiny-gpt2"), changes.get("precision", "fp32")
     modelled, noise = changes.get("modelled", False), changes.get("noise", 1.0)
-    works = Skeleton(model, precision).work(PassShape(phase, batch_size, tokens, precision), "medium")
+    works = work_of(model, PassShape(phase, batch_size, tokens, precision))
     base = {
         "phase": phase, "precision": precision, "execution": changes.get("execution", "eager"), "quality": "B",
         "batch_size": batch_size, "context_length": tokens, "device": "cuda:0",

@@ -36,6 +36,12 @@ class HostClock:
 HOST = HostClock()
 
 
+def let_settle(meter: MeterGroup, clock: Clock = HOST) -> None:
+    """Wait until power has fallen to idle after a load; a modelled meter's follows the load at once."""
+    if not meter.modelled:
+        clock.sleep(SETTLE_S)
+
+
 def measure_idle(
     meter: MeterGroup, own_bytes: Callable[[], Sequence[int | None]], clock: Clock = HOST
 ) -> dict[str, Any] | None:
@@ -50,7 +56,7 @@ def measure_idle(
     """
     if meter.modelled:
         return None
-    clock.sleep(SETTLE_S)
+    let_settle(meter, clock)
     begin, before = clock.now(), meter.host.read()
     clock.sleep(IDLE_S)
     host_w = meter.host.since(before).power_w

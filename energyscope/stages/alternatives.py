@@ -22,7 +22,7 @@ from energyscope.changes.plan import BASE, Alternative, Execution, Phase, bases,
 from energyscope.changes.runner import AlternativeRunner
 from energyscope.failures import ends_a_run, failure
 from energyscope.metering.group import MeterGroup, sum_windows
-from energyscope.metering.waiting import HOST, SETTLE_S, Clock, measure_idle, read_windows
+from energyscope.metering.waiting import HOST, Clock, let_settle, measure_idle, read_windows
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.replay.marks import clock_for
@@ -316,7 +316,7 @@ class Passes:
             entry = self._window(alternative, number)
             if entry is not None and records.should_retake(entry, self._entries):
                 self._remember(entry)
-                self.clock.sleep(SETTLE_S)
+                let_settle(self.meter, self.clock)
                 entry = self._window(alternative, number)
         except Exception as error:
             if ends_a_run(error):

@@ -26,7 +26,7 @@ from energyscope.errors import EnergyscopeError
 from energyscope.failures import ends_a_run, first_line, is_bug, out_of_memory
 from energyscope.metering.group import subtract_window, sum_windows
 from energyscope.metering.interval import windows_wanted
-from energyscope.metering.waiting import SETTLE_S, measure_idle, read_windows
+from energyscope.metering.waiting import let_settle, measure_idle, read_windows
 from energyscope.progress import Progress
 from energyscope.reasons import Reason, reason
 from energyscope.replay.graphs import NotCapturableError
@@ -202,7 +202,7 @@ class Session:
                 entry = self._window(target, number)
             if records.should_retake(entry, self.entries):  # once, then it is kept as it is
                 self.keep(entry)
-                self.instruments.clock.sleep(SETTLE_S)
+                let_settle(self.meter, self.instruments.clock)
                 entry = self._window(target, number)
         except NotCapturableError as error:
             self._give_up(target, number, reason("not-capturable", error=error))

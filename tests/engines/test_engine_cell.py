@@ -17,7 +17,7 @@ import pytest
 from energyscope.engines import cell as module
 from energyscope.engines.cell import LOGS, CellLostError, CellTask, measure_cell
 
-RUN = ("tiny-gpt2", "--device=cpu", "--stages=profile", "--granularity=coarse", "--passes=1")
+RUN = ("tiny-gpt2", "--device=cpu", "--stages=profile", "--granularity=coarse", "--layers=kinds", "--passes=1")
 LONG = (*RUN, "--window=20")
 SHORT = (*RUN, "--window=0.02", "--component-budget=0.05", "--sequence-length=8")
 

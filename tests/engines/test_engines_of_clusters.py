@@ -15,7 +15,7 @@ from energyscope.errors import UsageError
 
 OPTIONS = (
     "tiny-gpt2", "--device=cpu", "--stages=profile", "--granularity=coarse", "--passes=1", "--window=0.02",
-    "--component-budget=0.05", "--sequence-length=8",
+    "--component-budget=0.05", "--sequence-length=8", "--layers=kinds",
 )  # fmt: skip
 
 

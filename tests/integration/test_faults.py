@@ -40,7 +40,7 @@ COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
 QUICK = ["--granularity", "coarse", "--layers", "kinds", "--passes", "2", "--target-interval", "0.9",
          "--sequence-length", "16", "--max-examples", "4"]  # fmt: skip
 ON_GPU = [*QUICK, "--window", "0.15", "--component-budget", "0.2", "--stages", "profile"]
-ON_CPU = [*QUICK, "--window", "0.02", "--component-budget", "0.1", "--stages", "profile,ablate,correlate,report"]
+ON_CPU = [*QUICK, "--window", "0.04", "--component-budget", "0.1", "--stages", "profile,ablate,correlate,report"]
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def board(fake_nvml, monkeypatch):
         shorter = {
             waiting: {"SETTLE_S": 0.1, "IDLE_S": 0.2},
             phases: {"PREHEAT_S": 0.1},
-            session: {"REWARM_S": 0.1, "SETTLE_S": 0.1},
+            session: {"REWARM_S": 0.1},
             settling: {"SETTLING_REPLAYS": 1, "LEADS_S": (0.0,), "SETTLED_S": 0.3},
             sensor: {"IDLE_WATCH_S": 0.4},
             process_meter: {"FIRST_TICKS_S": 0.4},

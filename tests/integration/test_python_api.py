@@ -6,7 +6,7 @@ import energyscope
 from energyscope.runs import schema
 from energyscope.runs.store import list_runs
 
-QUICK = {"granularity": "coarse", "passes": 2, "window_s": 0.03, "component_budget_s": 0.1}
+QUICK = {"granularity": "coarse", "passes": 2, "window_s": 0.05, "component_budget_s": 0.1}
 
 
 def test_the_python_api_returns_data_frames(tmp_path):

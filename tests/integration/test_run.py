@@ -12,4 +12,5 @@ class TestChatModel(WholeRun):
     """Of the three that are bundled, the one that also generates and weighs changes."""
 
     model = "tiny-llama"
-    options = ("--granularity", "fine", "--new-tokens", "16", "--methods", "zero,mean,int8")
+    options = ("--granularity", "fine", "--layers", "kinds", "--new-tokens", "8", "--sequence-length", "16",
+               "--max-examples", "8", "--methods", "zero,mean,int8")  # fmt: skip

@@ -24,6 +24,8 @@ QUICK = (
     *("--prompt-tokens", "64", "--new-tokens", "16", "--users", "1,3"),
     *("--seconds", "0.3", "--meter", "modelled"),
 )
+SHORT = ("--prompt-tokens", "64", "--new-tokens", "16", "--users", "1", "--seconds", "0.1")
+BRIEF = (*SHORT, "--meter", "modelled")
 BOARD = (
     "gpu GPU-aaaa Fake H200\nprocess {pid} 4000\nat 0 power_w 200\nat 0 period_s 0.05\n"
     "at 0 clock_mhz 1400\nat 0 throttle 8"
@@ -124,8 +126,7 @@ def test_the_engine_is_found_and_measured_on_its_gpu(tmp_path, fake_nvml, comman
     board = BOARD.format(pid=os.getpid())
     fake_nvml(f"gpu GPU-bbbb Other\nat 0 power_w 90\nat 0 period_s 0.05\n{board}\nprocess 1 500")
     with OpenAIServer() as server:
-        quick = [word for word in QUICK if word not in {"--meter", "modelled"}]
-        done = command("serving", server.url, *quick, "--name", "found", cwd=tmp_path)
+        done = command("serving", server.url, *SHORT, "--name", "found", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     run = load_serving(tmp_path / "runs" / "found")
     assert run.document["device"]["measured"] == ["GPU-aaaa"]
@@ -140,7 +141,7 @@ def test_which_gpu_is_asked_where_nothing_tells(tmp_path, fake_nvml, command):
     """GIVEN two GPUs, neither with the server's process, THEN one line asks for --gpu-id, and nothing is made."""
     fake_nvml("gpu GPU-aaaa One\nat 0 power_w 200\ngpu GPU-bbbb Two\nat 0 power_w 200")
     with OpenAIServer() as server:
-        done = command("serving", server.url, *QUICK[:-2], "--name", "none", cwd=tmp_path)
+        done = command("serving", server.url, *SHORT, "--name", "none", cwd=tmp_path)
     assert done.returncode == 2
     assert "--gpu-id" in done.stderr
     assert not (tmp_path / "runs").exists()
@@ -160,7 +161,7 @@ def test_no_prompt_is_sent_twice(tmp_path, command):
     """GIVEN two measurements of one server with one seed THEN the second one's prompts are fresh."""
     with OpenAIServer() as server:
         for name in ("one", "two"):
-            assert command("serving", server.url, *QUICK, "--name", name, cwd=tmp_path).returncode == 0
+            assert command("serving", server.url, *BRIEF, "--name", name, cwd=tmp_path).returncode == 0
         sent = Counter(text for text in server.prompts if len(text.split()) > 8)
     assert sum(count > 1 for count in sent.values()) == 2  # what finds out how many tokens a word has
 
@@ -169,8 +170,8 @@ def test_prompts_are_counted_where_the_server_states_nothing(tmp_path, command):
     """GIVEN a server without usage THEN prompts are counted by a tokenizer, and answers by their texts."""
     tokenizer = str(Path(energyscope.__file__).parent / "bundled" / "tiny-llama")
     with OpenAIServer(usage=False) as server:
-        wrong = command("serving", server.url, *QUICK, "--tokenizer", "none-here", cwd=tmp_path)
-        done = command("serving", server.url, *QUICK, "--tokenizer", tokenizer, "--name", "counted", cwd=tmp_path)
+        wrong = command("serving", server.url, *BRIEF, "--tokenizer", "none-here", cwd=tmp_path)
+        done = command("serving", server.url, *BRIEF, "--tokenizer", tokenizer, "--name", "counted", cwd=tmp_path)
     assert (wrong.returncode, "--tokenizer none-here cannot be loaded" in wrong.stderr) == (2, True)
     assert done.returncode == 0, done.stderr
     run = load_serving(tmp_path / "runs" / "counted")
@@ -183,7 +184,7 @@ def test_prompts_are_counted_where_the_server_states_nothing(tmp_path, command):
 
 def test_a_context_that_is_assumed_is_said(tmp_path, command):
     """GIVEN a server that refuses a long prompt without a number THEN a note says what was assumed."""
-    notes, quick = [], (*QUICK[:-4], "--seconds", "0.2", "--meter", "modelled")
+    notes, quick = [], BRIEF
     for name, too_long in (("assumed", "too long"), ("known", "at most {context} tokens")):
         with OpenAIServer(context=4000, too_long=too_long) as server:
             done = command("serving", server.url, *quick, "--name", name, cwd=tmp_path)
@@ -200,7 +201,7 @@ def test_another_machine_is_refused(tmp_path, command):
     """GIVEN an address of another machine THEN the line says that its GPUs cannot be read here."""
     with OpenAIServer() as server:
         port = server.url.rpartition(":")[2]
-        done = command("serving", f"http://192.0.2.1:{port}", *QUICK, "--timeout", "1", cwd=tmp_path)
+        done = command("serving", f"http://192.0.2.1:{port}", *BRIEF, "--timeout", "1", cwd=tmp_path)
     assert done.returncode in {1, 2}
     assert "192.0.2.1" in done.stderr
 
@@ -208,9 +209,9 @@ def test_another_machine_is_refused(tmp_path, command):
 def test_no_key_reaches_a_file(tmp_path, command):
     """GIVEN a key in the environment THEN it is sent, and no file or line holds it."""
     with OpenAIServer(key="sk-secret") as server:
-        refused = command("serving", server.url, *QUICK, cwd=tmp_path)
+        refused = command("serving", server.url, *BRIEF, cwd=tmp_path)
         done = command(
-            "serving", server.url, *QUICK, "--name", "kept", cwd=tmp_path, ENERGYSCOPE_API_KEY="sk-secret"
+            "serving", server.url, *BRIEF, "--name", "kept", cwd=tmp_path, ENERGYSCOPE_API_KEY="sk-secret"
         )
     assert refused.returncode == 1
     assert "ENERGYSCOPE_API_KEY" in refused.stderr
@@ -246,9 +247,9 @@ def test_a_trace_is_sent_at_its_times(tmp_path, command):
     lines = [{"prompt": f"the story of number {n}", "max_tokens": 4 + n, "time": n / 10} for n in range(6)]
     trace.write_text("\n".join(map(json.dumps, lines)))
     with OpenAIServer() as server:
-        done = command("serving", server.url, *QUICK, "--trace", "trace.jsonl", "--name", "traced", cwd=tmp_path)
+        done = command("serving", server.url, *BRIEF, "--trace", "trace.jsonl", "--name", "traced", cwd=tmp_path)
         trace.write_text('{"prompt": "the story"}')
-        bad = command("serving", server.url, *QUICK, "--trace", "trace.jsonl", cwd=tmp_path)
+        bad = command("serving", server.url, *BRIEF, "--trace", "trace.jsonl", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     requests = pd.read_parquet(tmp_path / "runs" / "traced" / "requests.parquet")
     timed = requests[requests["load"] == "requests at the trace's times"].sort_values("due_s")

@@ -48,7 +48,7 @@ def test_the_host_of_a_profile(measured):
     loaded, workload, meter = measured
     entries = []
     budget = SamplingBudget(2, window_s=0.3, budget_s=0.3, preheat_s=0.0)
-    profile(loaded, workload, meter, ProfileSettings("coarse", sampling_budget=budget), journal=entries.append)
+    profile(loaded, workload, meter, ProfileSettings("coarse", "kinds", budget), journal=entries.append)
     entries = json.loads(json.dumps(entries))
     books = recover(entries)
     for row in books.rows:

@@ -164,7 +164,7 @@ def test_the_doctor_measures_a_processor(tmp_path, monkeypatch):
     """GIVEN counters that rise by 48 W THEN a pass takes 48 W x its time, is kept, and shown without measuring."""
     monkeypatch.setenv("ENERGYSCOPE_POWERCAP", str(tmp_path / "powercap"))
     monkeypatch.setattr(reference, "LEAST_GRADES", ("A", "B", "C", "invalid"))  # other tests run beside it
-    short = SamplingBudget(passes=3, budget_s=0.1, window_s=0.4, preheat_s=0.1, idle_each_pass=False)
+    short = SamplingBudget(passes=2, budget_s=0.1, window_s=0.3, preheat_s=0.1, idle_each_pass=False)
     monkeypatch.setattr(reference, "sampling_budget", lambda meter: short)
     monkeypatch.setattr(settling, "LEADS_S", (0.0,))
     monkeypatch.setattr(counter, "OtherLoad", lambda: SimpleNamespace(notes=[], signs=lambda own_bytes: []))

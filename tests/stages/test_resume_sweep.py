@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,7 @@ from energyscope.stages.sweep import SweepSettings, sweep
 def settings(root: Path, **options: Any) -> SweepSettings:
     run = RunSettings(
         "tiny-gpt2", root=root, granularity="coarse", layers="kinds", phase="prefill", device="cpu", passes=2,
-        component_budget_s=0.05, window_s=0.02,
+        component_budget_s=0.05, window_s=0.03,
     )  # fmt: skip
     return SweepSettings(run, **{"lengths": (8,), "batch_sizes": (1, 2, 4), "name": "swept", **options})
 
@@ -55,15 +57,25 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, batch: int, error: type[BaseExcepti
     monkeypatch.setattr(module, "run_loaded", stopped)
 
 
-@pytest.fixture
-def interrupted(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def one_interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sweep that was stopped in its second cell, of which a part lies there."""
+    root = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, 2, KeyboardInterrupt, begun=True)
         with pytest.raises(KeyboardInterrupt) as caught:
-            sweep(settings(tmp_path))
-    assert f"energyscope sweep --resume {tmp_path / 'swept'}" in caught.value.__notes__[0]
-    return tmp_path / "swept"
+            sweep(settings(root))
+    assert f"energyscope sweep --resume {root / 'swept'}" in caught.value.__notes__[0]
+    return root / "swept"
+
+
+@pytest.fixture
+def interrupted(one_interrupted: Path, tmp_path: Path) -> Iterator[Path]:
+    """That sweep, for a test to go on with: afterwards it is as it was."""
+    shutil.copytree(one_interrupted, tmp_path / "before")
+    yield one_interrupted
+    shutil.rmtree(one_interrupted)
+    shutil.copytree(tmp_path / "before", one_interrupted)
 
 
 def states(made: Sweep) -> list[str]:

@@ -19,7 +19,7 @@ from energyscope.stages.sweep import SweepSettings, sweep
 
 COMMON: dict[str, Any] = {
     "granularity": "coarse", "layers": "kinds", "phase": "prefill", "device": "cpu", "passes": 2,
-    "component_budget_s": 0.05, "window_s": 0.02,
+    "component_budget_s": 0.05, "window_s": 0.03,
 }  # fmt: skip
 
 
