@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from energyscope.reasons import Reason
     from energyscope.settings.run import RunSettings
     from energyscope.settings.sweep import SweepSettings
     from energyscope.stages.dry_run import Preview
@@ -29,18 +30,19 @@ HELD_UNKNOWN = (
 
 def show_plan(settings: RunSettings, *, as_json: bool) -> None:
     """Print what a run would measure, and about how long it takes."""
-    from energyscope.stages.dry_run import preview, stage_times
+    from energyscope.stages.dry_run import preview, stage_times, why_no_time
 
     plan = preview(settings)
     times = stage_times(settings, plan)
     seconds = {stage: time and [time.least_s, time.most_s] for stage, time in times.items()}
-    typer.echo(json.dumps({**asdict(plan), "stage_seconds": seconds}, indent=1) if as_json else
-               _described(plan, times))  # fmt: skip
+    untold = {stage: why_no_time(stage) for stage, time in times.items() if time is None}
+    document = {**asdict(plan), "stage_seconds": seconds, "stages_without_time": untold}
+    typer.echo(json.dumps(document, indent=1) if as_json else _described(plan, times, untold))
     if plan.refused:
         raise typer.Exit(DeviceError.exit_code)
 
 
-def _described(plan: Preview, times: Mapping[str, TimeEstimate | None]) -> str:
+def _described(plan: Preview, times: Mapping[str, TimeEstimate | None], untold: Mapping[str, Reason]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in plan.kinds.items() if kind != "model")
     without = "one example" if plan.batch_size == 1 else f"{plan.batch_size} examples"
     tokens = f"{plan.batch_size} x {plan.sequence_length} tokens" if plan.sequence_length else without
@@ -53,6 +55,7 @@ def _described(plan: Preview, times: Mapping[str, TimeEstimate | None]) -> str:
         *_stage_lines(plan),
         *(f"{stage}: skipped ({why.words})" for stage, why in plan.skipped.items()),
         *_time_lines(times),
+        *(f"{stage}: time unknown ({why.words})" for stage, why in untold.items()),
         "nothing was measured (--dry-run)",
     ]
     return "\n".join(lines)

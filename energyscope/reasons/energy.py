@@ -12,6 +12,7 @@ WORDS: dict[str, str] = {
     "counter-reset": "the energy counter was reset, or its readings were interrupted",
     "counter-silent": "the energy counter did not answer",
     "host-counter-began-again": "the host's counter may have begun again at 0 within {seconds:in s}",
+    "in-stage": "{stage}: {why:reason}",
     "few-ticks": "only {ticks:count usable tick} in {seconds:in s}: use a longer window",
     "no-call-between-ticks": "no call was completed between two ticks",
     "no-tick-between-reads": "no tick of the counter fell between the two reads",

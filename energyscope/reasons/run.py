@@ -11,6 +11,9 @@ WORDS: dict[str, str] = {
     "maybe-running": "unclear whether the run was in progress when this page was made, at {at}",
     "no-evaluation-data": "no evaluation data: {error}",
     "not-asked-for": "not asked for",
+    "no-pass-timed": "no pass over the data was timed, for which a dry run loads only small models on the CPU "
+    "whose files and data are here",
+    "plan-sets-its-work": "what a plan tries next depends on what it found; its replays alone are estimated above",
     "not-split": "not done with --tensor-parallel: run it without torchrun",
     "nothing-to-relate": "no {missing} was measured: there is nothing to relate",
     "offloaded-model": "part of the model waits in host memory; a pass takes as long as copying it",

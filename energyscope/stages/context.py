@@ -56,15 +56,20 @@ class Context:
 def metered(context: Context, stage: str) -> Iterator[MeterGroup]:
     """Start a stage's meters; whatever happens, what they are and what they saw is kept."""
     store = context.store
+    before: Mapping[str, Any] = store.document.get("sensor") or {}
+
+    def keep(sensor: Mapping[str, Any]) -> None:
+        store.update(sensor={**sensor, **facts.host_so_far(before, meter.host.describe(), stage)})
+
     with context.meters[stage] as meter:
-        store.update(sensor=meter.describe())
+        keep(meter.describe())
         try:
             if not meter.modelled:
                 context.progress("sensor", "idle", 0, 1)
-                store.update(sensor=context.sensor or facts.idle_sensor(meter))
+                keep(context.sensor or facts.idle_sensor(meter))
             yield meter
         finally:
-            store.update(sensor=facts.known_of_sensor(store.document["sensor"], meter.describe()))
+            keep(facts.known_of_sensor(store.document["sensor"], meter.describe()))
             _write_trace(context)
 
 

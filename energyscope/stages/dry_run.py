@@ -26,7 +26,7 @@ from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
-from energyscope.stages.pace_estimates import Subject, ablation_time, benchmark_time, count_changes
+from energyscope.stages.pace_estimates import Subject, ablation_time, benchmark_time, count_changes, table_times
 from energyscope.stages.phases import (
     PhasePlan,
     has_cache,
@@ -235,7 +235,17 @@ def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
         with suppress(EnergyscopeError):  # what cannot be planned was refused before, or is skipped
             watch_s = 0.0 if "profile" in context.settings.stages else _watch_s(context, modelled=modelled)
             times["plan"] = plan_times(context.settings, context.loaded, modelled=modelled, before_s=watch_s)
+    with suppress(EnergyscopeError):
+        tree = component_tree(context.loaded.model, context.loaded.adapter, context.settings.granularity)
+        tables = _of_tables(context.settings, _skipped(context), len(tree))
+        times |= {stage: [time] for stage, time in tables.items()}
     return times | {stage: [] for stage in _skipped(context)}
+
+
+def _of_tables(settings: RunSettings, skipped: Collection[str], components: int) -> dict[str, TimeEstimate]:
+    """Return the times of the stages that relate and draw a run's tables, as far as it has them."""
+    asked = {"correlate", "report"} & set(settings.stages) - set(skipped)
+    return {stage: time for stage, time in table_times(components).items() if stage in asked} if asked else {}
 
 
 def _at_its_pace(subject: Subject, skipped: Collection[str]) -> dict[str, TimeEstimate]:
@@ -248,10 +258,16 @@ def _at_its_pace(subject: Subject, skipped: Collection[str]) -> dict[str, TimeEs
     return times
 
 
+def why_no_time(stage: str) -> Reason:
+    """Return why `stage_times` has no time of a stage."""
+    return reason("plan-sets-its-work" if stage == "plan" else "no-pass-timed")
+
+
 def stage_times(settings: RunSettings, plan: Preview) -> dict[str, TimeEstimate | None]:
     """Return about how long each stage of a previewed run takes; None where only the run can tell.
 
     Trials and ablations go by the time of a pass: a small model on the CPU whose files are here is loaded for it.
+    Relating and drawing go by the pace of this machine's processor. `why_no_time` says the rest.
     """
     times: dict[str, TimeEstimate | None] = dict.fromkeys(settings.stages)
     if settings.weights == "random" and plan.trial_seconds:  # else each precision is judged on data too
@@ -261,6 +277,7 @@ def stage_times(settings: RunSettings, plan: Preview) -> dict[str, TimeEstimate 
         "profile": TimeEstimate(plan.profile_seconds, plan.profile_seconds_most),
         "alternatives": TimeEstimate(0.0, plan.alternatives_seconds_most),
         **_times_of_small(settings, plan),
+        **_of_tables(settings, plan.skipped, plan.components),
     }
     return {stage: times[stage] for stage in settings.stages if stage not in plan.skipped}
 

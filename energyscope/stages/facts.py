@@ -26,7 +26,7 @@ from energyscope.loading.options import QUANTIZED
 from energyscope.metering.amd.board import is_amd
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import CPU
-from energyscope.reasons import Reason, reason
+from energyscope.reasons import Reason, join, reason, split
 from energyscope.replay.marks import clock_for
 from energyscope.replay.rotation import l2_bytes
 
@@ -163,6 +163,19 @@ def known_of_sensor(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[s
         pairs = zip(before["devices"], now["devices"], strict=True)
         known["devices"] = [known_of_sensor(earlier, later) for earlier, later in pairs]
     return known
+
+
+def host_so_far(before: Mapping[str, Any], now: Mapping[str, Any], stage: str) -> dict[str, Any]:
+    """Return what a run knows of its host's counter: ``now`` is a stage's description of it, see `HostCounter`.
+
+    ``before`` is what earlier stages left: their reasons stay where this one reads again. Where any stage reads
+    the counter, a reason names the stage whose joules are missing.
+    """
+    if not now:
+        return {}
+    domains, why = now["host_domains"] or before.get("host_domains") or [], now["host_reason"]
+    lost = [reason("in-stage", stage=stage, why=why) if domains else why] if why else []
+    return {"host_domains": domains, "host_reason": join([*split(before.get("host_reason")), *lost]) or None}
 
 
 def _cpu_name() -> str:

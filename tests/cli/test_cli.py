@@ -224,6 +224,7 @@ def test_dry_run_measures_nothing(tmp_path, command):
     assert plan["profile_seconds"] > 10
     assert plan["stage_seconds"]["profile"] == [plan["profile_seconds"], plan["profile_seconds_most"]]
     assert "ablate" in plan["skipped"]
+    assert plan["stages_without_time"] == {}
     assert list(tmp_path.iterdir()) == []
 
 
@@ -234,9 +235,13 @@ def test_dry_run_says_what_is_measured_in_words(tmp_path, command):
     for words in (
         "25 single components", "6 kinds as means over layers", "12 times the model without one kind",
         "replay windows, about", "264 changes of the model, each compared on the evaluation data",
-        "time: benchmark ", "time in all: about ", ", not counting correlate, report",
+        "time: benchmark ", ", correlate ", ", report ", "time in all: about ",
     ):  # fmt: skip
         assert words in done.stdout
+    assert "time unknown" not in done.stdout
+    done = command("run", "llama-3.2-1b", "--device", "cpu", "--dry-run", cwd=tmp_path)
+    assert ", not counting benchmark, ablate\n" in done.stdout
+    assert "ablate: time unknown (no pass over the data was timed, for which a dry run loads only" in done.stdout
     arguments = ("--sampling", "triggered", "--passes", "2", "--device", "cpu", "--dry-run")
     assert "reads around 50 calls" in command("run", "tiny-gpt2", *arguments, cwd=tmp_path).stdout
 

@@ -17,7 +17,9 @@ from test_golden import words_of
 from energyscope.comparison.compare import compare
 from energyscope.exporting import collapsed, metrics
 from energyscope.format import quantity
+from energyscope.reasons import reason
 from energyscope.reporting.run.answer import Answer
+from energyscope.reporting.run.host import how_read
 from energyscope.reporting.run.page import run_page
 from energyscope.reporting.run.report import Report
 from energyscope.reporting.run.terminal import record, run_tables, show
@@ -128,6 +130,15 @@ def test_where_it_was_not_read_the_page_says_why_once(tmp_path):
     assert page.count("The host's joules were not read: only root may read them.") == 1
     assert "Host: " not in page
     assert not [line for line in shown(run) if "ost's" in line]
+
+
+def test_where_some_is_missing_page_and_terminal_name_the_stage(tmp_path):
+    """GIVEN a counter that was lost in one stage THEN the page and `show` say once in which, and why."""
+    why = reason("in-stage", stage="generate", why=reason("meter-unusable", error="the counter is gone"))
+    run = build_run(tmp_path / "run", sensor={"host_domains": ["package-0"], "host_reason": str(why)})
+    text = "Some are missing: generate: the counter is gone."
+    assert words_of(run_page(run)).count(text) == 1
+    assert [line for line in shown(run) if text in line] == [how_read(Report(run))]
 
 
 def test_a_run_that_did_not_try_says_nothing(tmp_path):

@@ -116,7 +116,8 @@ def test_every_stage_of_a_small_model_has_a_time(tmp_path):
     assert 0 < times["benchmark"].least_s < times["benchmark"].most_s
     assert times["profile"] == (planned.profile_seconds, planned.profile_seconds_most, 0, "")
     assert times["generate"].least_s == planned.generate_seconds > 0
-    assert (times["correlate"], times["report"]) == (None, None)
+    assert 0 < times["correlate"].least_s < times["correlate"].most_s
+    assert 0 < times["report"].least_s < times["report"].most_s
     more = times_of("tiny-llama", tmp_path, phase="prefill", stages=("ablate",), max_examples=8)
     assert list(more) == ["ablate"]
 
@@ -127,6 +128,7 @@ def test_data_that_may_have_to_be_downloaded_are_not_read(model, tmp_path, monke
         monkeypatch.setattr(stage, name, Mock(side_effect=AssertionError))
     times = times_of(model, tmp_path)
     assert (times["benchmark"], times["ablate"]) == (None, None)
+    assert [stage.why_no_time(name).code for name in ("ablate", "plan")] == ["no-pass-timed", "plan-sets-its-work"]
 
 
 @pytest.mark.parametrize("changes", [{"weights": "random", "precision": "bf16"}, {"precision": "bf16"}])

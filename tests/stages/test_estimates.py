@@ -51,10 +51,21 @@ def test_it_is_the_plan_of_the_dry_run_by_phases(tmp_path: Path) -> None:
     assert estimates["alternatives"] == [TimeEstimate(0.0, plan.alternatives_seconds_most)]
 
 
-def test_what_cannot_be_foreseen_has_no_entry(tmp_path: Path) -> None:
-    """GIVEN stages whose length no plan knows, THEN they are not there; nor are reads around components."""
+def test_relating_and_drawing_go_at_the_pace_of_the_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN correlations of 0.1 s, THEN both stages take a multiple of that, more with many components."""
     estimates = estimate(tmp_path, phase="prefill")
-    assert not {"correlate", "report"} & set(estimates)
+    assert all(0 < estimates[stage][0].least_s < estimates[stage][0].most_s for stage in ("correlate", "report"))
+    monkeypatch.setattr(pace_estimates, "_correlation_s", lambda points: 0.1 * points / 25)
+    few, many = pace_estimates.table_times(20), pace_estimates.table_times(100)
+    assert few["correlate"] == TimeEstimate(pytest.approx(10), pytest.approx(24))
+    assert many["correlate"] == TimeEstimate(pytest.approx(16), pytest.approx(63))
+    assert few["report"].most_s < many["report"].most_s < 2 * few["report"].most_s
+
+
+def test_what_cannot_be_foreseen_has_no_entry(tmp_path: Path) -> None:
+    """GIVEN reads around components, whose length no plan knows, THEN they are not there."""
     assert "profile" not in estimate(tmp_path, phase="prefill", sampling="triggered", window_s=None)
 
 

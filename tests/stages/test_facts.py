@@ -13,6 +13,7 @@ from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.metering.nvml.meter import NvmlMeter
 from energyscope.metering.rapl.meter import RaplMeter
+from energyscope.reasons import reason, words
 from energyscope.stages import facts
 
 TWO = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\ngpu GPU-bbbb Fake T4\nat 0 power_w 50"
@@ -116,6 +117,22 @@ def test_what_was_known_is_kept():
         "idle_w": 100.0, "tick_period_s": 0.1, "read_cost_s": 0.004, "notes": [],
         "devices": [{"idle_w": 70.0, "read_cost_s": 0.004}, {"idle_w": 30.0}],
     }  # fmt: skip
+
+
+def test_reasons_of_the_host_are_kept_by_stage():
+    """GIVEN a reason of an earlier stage THEN it stays and each is named once; where nothing is read, without."""
+    read, lost = (
+        {"host_domains": ["package-0"], "host_reason": why}
+        for why in (None, str(reason("meter-unusable", error="gone")))
+    )
+    first = facts.host_so_far({}, lost, "generate")
+    both = facts.host_so_far(facts.host_so_far(first, read, "profile"), lost, "benchmark")
+    again = facts.host_so_far(both, lost, "benchmark")
+    assert words(both["host_reason"]) == words(again["host_reason"]) == "generate: gone; benchmark: gone"
+    closed = {"host_domains": [], "host_reason": lost["host_reason"]}
+    assert facts.host_so_far(facts.host_so_far({}, closed, "generate"), closed, "profile") == closed
+    assert facts.host_so_far(read, closed, "profile") == facts.host_so_far({}, lost, "profile")
+    assert facts.host_so_far(read, {}, "profile") == {}
 
 
 def test_the_most_host_memory_is_known():

@@ -12,7 +12,11 @@ from energyscope.generation.generator import GenerateSettings
 from energyscope.loading import load_model
 from energyscope.metering import waiting
 from energyscope.metering.rapl.powercap import ROOT_VARIABLE
+from energyscope.reasons import read
+from energyscope.runs.schema import RUN_FILE
+from energyscope.runs.store import RunStore
 from energyscope.settings.run import RunSettings
+from energyscope.stages.context import Context, metered
 from energyscope.stages.generate import generate
 from energyscope.stages.generate import recover as recover_generation
 from energyscope.stages.measured_devices import open_meters
@@ -80,6 +84,33 @@ def test_the_host_of_generations(measured):
     assert host["joules_per_generated_token"]["value"] == pytest.approx(host["energy_j"]["value"] / 16)
     bare = recover_generation([{**entry, "host_mj": None} for entry in entries])
     assert bare == {**document, "host": None}
+
+
+def test_a_counter_lost_in_one_stage_stays_named_when_the_next_reads_it_again(fake_nvml, tmp_path, monkeypatch):
+    """GIVEN a counter that is gone in `generate` and back in `profile` THEN run.json names the stage and why."""
+    fake_nvml(MACHINE)
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "powercap"))
+    tree = one_socket(tmp_path / "powercap")
+    settings, store = RunSettings("tiny-llama", meter="nvml"), RunStore.create("run", tmp_path)
+    with tree.writing():
+        meters = {stage: open_meters(settings, ["GPU-aaaa"]) for stage in ("generate", "profile", "benchmark")}
+        context = Context(
+            settings, None, None, None, None, meters, store, lambda *_: None, sensor={"idle_w": 70.0}
+        )
+        counter = tree.root / "intel-rapl:0" / "energy_uj"
+        for stage in meters:
+            with metered(context, stage) as meter:
+                kept = counter.read_text()
+                if stage == "generate":
+                    counter.unlink()
+                known = meter.host.read().energy_mj is not None
+                counter.write_text(kept)
+            assert known == (stage != "generate")
+    sensor = json.loads((store.path / RUN_FILE).read_text())["sensor"]
+    why = read(sensor["host_reason"])
+    assert (why.code, why.values["stage"]) == ("in-stage", "generate")
+    assert "cannot be read any more" in why.words
+    assert (sensor["host_domains"], sensor["idle_w"]) == (["package-0", "dram"], 70.0)
 
 
 def test_what_is_modelled_has_no_host(fake_nvml, tmp_path, monkeypatch):

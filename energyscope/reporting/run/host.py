@@ -31,6 +31,12 @@ def how_read(report: Report) -> str:
     return sentence("run/host.txt.j2", per=None, domains=_domains(report), reason=sensor.get("host_reason"))
 
 
+def lost(report: Report) -> str:
+    """Return what `how_read` does where some of the host's joules are missing; empty where none is."""
+    sensor = report.part("sensor")
+    return how_read(report) if sensor.get("host_domains") and sensor.get("host_reason") else ""
+
+
 def _beside(report: Report, per: str, host: Interval | None, device: Interval | None) -> str:
     if host is None or device is None:
         return ""

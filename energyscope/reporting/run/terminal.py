@@ -14,7 +14,7 @@ from energyscope.reasons.planning import EXPORTED
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.changes import change_table
-from energyscope.reporting.run.host import of_generation, of_pass
+from energyscope.reporting.run.host import lost, of_generation, of_pass
 from energyscope.reporting.run.power_limit import lower_limit_sentence
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import tables
@@ -145,7 +145,7 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
     console.print(Sanitized(answer_of(run, console.width)))
     report = Report(run)
     of_main = of_pass(report, report.main) if report.main else ""
-    for text in filter(None, (of_main, of_generation(report))):
+    for text in filter(None, (of_main, of_generation(report), lost(report))):
         console.print(printable(text), style="dim", markup=False)
     if name is None:
         every = run_tables(run)
