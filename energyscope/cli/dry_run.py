@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from energyscope.errors import DeviceError, UsageError
+from energyscope.errors import DeviceError, RunError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +40,10 @@ def show_plan(settings: RunSettings, *, as_json: bool) -> None:
     typer.echo(json.dumps(document, indent=1) if as_json else _described(plan, times, untold))
     if plan.refused:
         raise typer.Exit(DeviceError.exit_code)
+    asked = [stage for stage in settings.stages if stage != "report"]
+    if asked and all(stage in plan.skipped for stage in asked):  # the run would fail as well
+        why = "; ".join(f"{stage}: {plan.skipped[stage].words}" for stage in asked)
+        raise RunError(f"nothing would be done ({why})")
 
 
 def _described(plan: Preview, times: Mapping[str, TimeEstimate | None], untold: Mapping[str, Reason]) -> str:
