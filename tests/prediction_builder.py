@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from run_builder import document
@@ -31,9 +33,9 @@ def whole_mj(works: dict[str, Shape]) -> float:
 
 
 @cache
-def work_of(model: str, shape: PassShape) -> dict[str, Shape]:
+def work_of(model: str, shape: PassShape) -> Mapping[str, Shape]:
     """Return the work of each kind of a model's component, which is counted once for all tests."""
-    return Skeleton(model, shape.precision).work(shape, "medium")
+    return MappingProxyType(Skeleton(model, shape.precision).work(shape, "medium"))
 
 
 def planted_run(path: Path, tokens: int, *, phase: str = "prefill", batch_size: int = 1, **changes: Any) -> Run:

@@ -65,7 +65,7 @@ def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             sys.stderr.close()  # the reader of the output left: nobody would read an error
             raise typer.Exit(1) from None
         except OSError as error:
-            _say(_of_system(error) or _of_bug(error))
+            _say(_of_system(error) or _with_notes(_of_bug(error), error))
             raise typer.Exit(1) from error
         except Exception as error:
             from energyscope.failures import explained
@@ -93,7 +93,7 @@ def reading_runs(command: Callable[..., Any]) -> Callable[..., Any]:
 
             given = next((options[name] for name in NAMING_RUNS if options.get(name)), None)
             of_values = isinstance(error, OF_VALUES) or type(error).__module__.startswith("jinja2")
-            if given is None or not of_values or explained(error):
+            if given is None or options.get("new_run") or not of_values or explained(error):
                 raise
             names = given if isinstance(given, str | Path) else ", ".join(given)
             unread = RunError(

@@ -49,7 +49,9 @@ def model_files(source: ModelSource, options: LoadOptions) -> Iterator[ModelFile
         folder = _folder_of(source, options)
         adapter = _adapter_of(source, folder, options)
         config = _configuration_of(source, folder, code=options.trust_remote_code)
-        if folder is not None and options.weights == "pretrained":  # who has them learns first what cannot be run
+        if (
+            folder is not None and options.weights == "pretrained"
+        ):  # last: nobody should fetch them for a model that cannot be run
             _check_weight_files(folder, allow_pickle=options.allow_pickle)
         yield ModelFiles(source, folder, adapter, config)
 
@@ -206,7 +208,7 @@ def one_line_errors(name: str, options: LoadOptions) -> Iterator[None]:
             message = f"{name} cannot be split like this ({line}): start another number of processes"
             raise ModelError(message) from error
         remedy = "check its files, or fetch them again"
-        if UNKNOWN_FAMILY in line:  # a plain ValueError, which goes on with advice
-            line = line[: line.index(UNKNOWN_FAMILY) + len(UNKNOWN_FAMILY)]
+        if UNKNOWN_FAMILY in str(error):  # a plain ValueError, which goes on with advice
+            line = str(error).partition(UNKNOWN_FAMILY)[0] + UNKNOWN_FAMILY
             remedy = "upgrade transformers, or use --trust-remote-code with a model that brings code you trust"
         raise ModelError(f"{name} cannot be loaded ({line}): {remedy}") from error

@@ -93,14 +93,16 @@ class Setting:
         return value if value is None or self.per_unit == 1.0 else value / self.per_unit
 
     def check(self, value: Any) -> None:
-        """Refuse a value that is no choice or out of range.
+        """Refuse a value that is of another kind, no choice or out of range.
 
         Raises:
             UsageError: with what to give instead.
 
         """
+        if self.several and not isinstance(value, tuple | list):
+            raise UsageError(f"{self.option} takes a list, not {value!r}")
         for item in value if self.several else (value,):
-            if item is not None:
+            if item is not None or self.several or not self.optional:
                 self._check_kind(item)
                 self._check_one(item)
 
@@ -192,7 +194,9 @@ def _read_option(setting: Setting, name: str, given: Any) -> Any:
         if isinstance(given, str):
             return setting.read(given)
         items = tuple(given) if isinstance(given, Iterable) else (given,)
-        return tuple(str(item) if setting.kind is str and type(item) in {int, float} else item for item in items)
+        return tuple(_as_text(item) for item in items) if setting.kind is str else items
+    if setting.kind is str and isinstance(given, Path):
+        given = str(given)
     if setting.number and type(given) is int:
         given = str(given)
     if isinstance(given, str) and setting.kind in {int, float, Path}:
@@ -201,6 +205,11 @@ def _read_option(setting: Setting, name: str, given: Any) -> Any:
         except ValueError as error:
             raise UsageError(f"{setting.option} {given!r} is no number") from error
     return given if name == setting.name else setting.read(given)
+
+
+def _as_text(item: Any) -> Any:
+    """Return a number or a path in a list of texts as the command line gives it, such as the id of a GPU."""
+    return str(item) if isinstance(item, Real | Path) and not isinstance(item, bool) else item
 
 
 def select_settings(record: type, *names: str, **changes: Mapping[str, Any]) -> tuple[Setting, ...]:

@@ -52,6 +52,7 @@ from energyscope.stages.sampling_interval import search_s
 from energyscope.workloads import Workload, profile_inputs
 from energyscope.workloads.decoding import can_generate, prompt_length, too_long
 
+RELATED = frozenset({"profile", "ablate"})  # by `correlate`
 GENERATE_S = {False: 28.0, True: 12.0}  # modelled or not: generations, idle power, the loop, the tokenizer
 MOST_PARAMETERS = 50_000_000  # of a model that a dry run loads: it takes a second
 READ_S = 0.005  # one read of an energy counter and of the power beside it
@@ -210,6 +211,9 @@ def skipped_stages(settings: RunSettings, shape: LoadedModel, workload: Workload
         skipped["generate"] = why
     if settings.weights == "random":
         skipped |= dict.fromkeys(("ablate", "correlate"), reason("random-weights"))
+    if "correlate" not in skipped and skipped.keys() & RELATED:
+        missing = "energy" if "profile" in skipped else "impact"
+        skipped["correlate"] = reason("nothing-to-relate", missing=missing)
     return skipped
 
 
@@ -309,7 +313,7 @@ def _skipped(context: Context) -> set[str]:
     skipped |= {"benchmark", "plan"} if len(loaded.devices) > 1 else set()
     skipped |= {"generate", "alternatives"} if loaded.offloaded else set()
     skipped |= {"ablate"} if context.evaluation is None else set()
-    return skipped | ({"correlate"} if skipped & {"profile", "ablate"} else set())
+    return skipped | ({"correlate"} if skipped & RELATED else set())
 
 
 def _scene_times(context: Context, *, modelled: bool) -> list[TimeEstimate]:

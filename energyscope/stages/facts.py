@@ -175,7 +175,10 @@ def host_so_far(before: Mapping[str, Any], now: Mapping[str, Any], stage: str) -
         return {}
     domains, why = now["host_domains"] or before.get("host_domains") or [], now["host_reason"]
     lost = [reason("in-stage", stage=stage, why=why) if domains else why] if why else []
-    return {"host_domains": domains, "host_reason": join([*split(before.get("host_reason")), *lost]) or None}
+    earlier = split(before.get("host_reason"))
+    if domains and not before.get("host_domains"):  # it could not be read until now
+        earlier = [reason("in-stage", stage="earlier stages", why=each) for each in earlier]
+    return {"host_domains": domains, "host_reason": join([*earlier, *lost]) or None}
 
 
 def _cpu_name() -> str:

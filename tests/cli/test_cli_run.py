@@ -46,12 +46,12 @@ def test_a_dry_run_that_is_refused_is_a_failure(tmp_path, command):
     assert "REFUSED HERE: a pass of 100000000 x 128 tokens" in done.stdout
 
 
-def test_a_dry_run_of_nothing_is_a_failure(tmp_path, command):
+@pytest.mark.parametrize("stage", ["generate", "correlate"])
+def test_a_dry_run_of_nothing_is_a_failure(stage, tmp_path, command):
     """GIVEN stages that would all be skipped THEN the exit code is that of the run, and the line says why."""
-    words = ("--dry-run", "--stages", "generate", "--new-tokens", "100000")
-    done = command("run", "tiny-gpt2", *words, cwd=tmp_path)
+    done = command("run", "tiny-gpt2", "--dry-run", "--stages", stage, cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("energyscope: nothing would be done (generate: ")
+    assert done.stderr.startswith(f"energyscope: nothing would be done ({stage}: ")
 
 
 def test_a_new_run_has_the_settings_of_another(command, tmp_path):

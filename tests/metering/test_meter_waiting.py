@@ -6,7 +6,7 @@ import pytest
 
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
-from energyscope.metering.waiting import IDLE_S, LAST_TICK_S, SETTLE_S, measure_idle, read_windows
+from energyscope.metering.waiting import IDLE_S, LAST_TICK_S, SETTLE_S, let_settle, measure_idle, read_windows
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu
 
 CALL = SimulatedCall(16.0, 50.0)  # 320 W
@@ -32,6 +32,14 @@ def test_a_modelled_meter_has_no_idle_power(gpu):
     begin = gpu.now()
     assert measure_idle(MeterGroup([ModelledMeter(65.0)]), list, gpu) is None
     assert gpu.now() == begin
+
+
+def test_power_settles_where_it_is_measured(gpu):
+    """GIVEN a window that is taken again THEN only a meter of real power is waited for."""
+    for meter, waited_s in ((ModelledMeter(65.0), 0.0), (gpu, SETTLE_S)):
+        begin = gpu.now()
+        let_settle(MeterGroup([meter]), gpu)
+        assert gpu.now() - begin == pytest.approx(waited_s)
 
 
 def test_a_window_is_read_when_its_last_tick_is_there(gpu):

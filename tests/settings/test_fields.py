@@ -135,6 +135,8 @@ def test_settings_by_name_reach_the_benchmark():
         ("share", "half", "--share takes a number, not 'half'"),
         ("names", (5,), "--names takes a text, not 5"),
         ("place", 3, "--place takes a path, not 3"),
+        ("size", None, "--size takes a whole number, not None"),
+        ("lengths", 8, "--length takes a list, not 8"),
     ],
 )
 def test_a_value_of_another_kind_is_refused(name: str, value: object, says: str) -> None:
@@ -147,3 +149,8 @@ def test_numbers_in_a_list_of_texts_are_texts() -> None:
     """GIVEN ids of GPUs as numbers, as a TOML file may have them, THEN they are what the command line gives."""
     assert RunSettings.of("tiny-gpt2", gpu_id=[0, "GPU-a"]).gpu_id == ("0", "GPU-a")
     assert RunSettings.of("tiny-gpt2", gpu_id=1).gpu_id == ("1",)
+
+
+def test_a_path_is_a_text() -> None:
+    """GIVEN a file of texts as a path THEN it is taken where a text names files too."""
+    assert RunSettings.of("tiny-gpt2", data=Path("texts.jsonl")).data == "texts.jsonl"

@@ -133,6 +133,8 @@ def test_reasons_of_the_host_are_kept_by_stage():
     assert facts.host_so_far(facts.host_so_far({}, closed, "generate"), closed, "profile") == closed
     assert facts.host_so_far(read, closed, "profile") == facts.host_so_far({}, lost, "profile")
     assert facts.host_so_far(read, {}, "profile") == {}
+    opened = facts.host_so_far(closed, read, "profile")["host_reason"]
+    assert words(opened) == "earlier stages: gone"
 
 
 def test_the_most_host_memory_is_known():
