@@ -70,9 +70,8 @@ def brief_windows():
     """Shorten windows of time x watts that no test gives a length, and warm-ups: nothing here is precise."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ModelledMeter, "window_s", 0.05)
-        if replayer := sys.modules.get(
-            "energyscope.replay.replayer"
-        ):  # where no test imports torch, nor does this
+        # where no test imports torch, nor does this
+        if replayer := sys.modules.get("energyscope.replay.replayer"):
             patch.setattr(replayer, "WARM_UP_S", 0.004)
         yield
 

@@ -49,9 +49,8 @@ def model_files(source: ModelSource, options: LoadOptions) -> Iterator[ModelFile
         folder = _folder_of(source, options)
         adapter = _adapter_of(source, folder, options)
         config = _configuration_of(source, folder, code=options.trust_remote_code)
-        if (
-            folder is not None and options.weights == "pretrained"
-        ):  # last: nobody should fetch them for a model that cannot be run
+        # last: nobody should fetch weights for a model that cannot be run
+        if folder is not None and options.weights == "pretrained":
             _check_weight_files(folder, allow_pickle=options.allow_pickle)
         yield ModelFiles(source, folder, adapter, config)
 
