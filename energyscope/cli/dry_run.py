@@ -133,7 +133,7 @@ def _profile_lines(plan: Preview) -> list[str]:
     return [
         *([f"profile: {', '.join(plan.scenes)}"] if len(plan.scenes) > 1 else []),
         f"profile: {', '.join(counts)}",
-        f"profile: {plan.windows} replay windows, about {_duration(plan.profile_seconds)} ({longest})",
+        f"profile: {plan.windows} windows, about {_duration(plan.profile_seconds)} ({longest})",
     ]
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from energyscope.errors import UsageError
 from energyscope.metering.meter import Reading, WithoutProcess
-from energyscope.metering.ticks import Ticks
+from energyscope.metering.ticks import Calls, Ticks
+from energyscope.metering.window import Window
 from energyscope.reasons import reason
 
 PERIOD_S = 0.005
@@ -39,6 +40,24 @@ class ModelledMeter(WithoutProcess):
     def read(self) -> Reading:
         now = time.monotonic()
         return Reading(now * self.watts * 1e3, self.watts, now)
+
+    def window_of(self, calls: Calls) -> Window:
+        """Return the window of calls that a clock of their own timed, however short they are together.
+
+        Seconds that are the difference of others may be none, or negative: then energy and time are None.
+        """
+        each_s = calls.seconds / float(calls.count[-1])
+        known = each_s > 0
+        return Window(
+            energy_mj=each_s * self.watts * 1e3 if known else None,
+            time_us=each_s * 1e6 if known else None,
+            power_w=self.watts if known else None,
+            naive_mj=None,
+            reason=None if known else reason("nothing-left"),
+            ticks=len(calls.count),
+            calls=int(calls.count[-1]),
+            seconds=calls.seconds,
+        )
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -33,14 +33,17 @@ class Target:
     members: tuple[str, ...]
 
 
-def targets(tree: ComponentTree, granularity: Granularity, layers: Layers = "mean") -> list[Target]:
+def targets(
+    tree: ComponentTree, granularity: Granularity, layers: Layers = "mean", *, replayed: bool = True
+) -> list[Target]:
     """Return what a granularity measures, the whole model first.
 
     Coarse measures the layers as their mean, or each with ``layers="all"``; medium every layer and block by
     itself; fine, in addition, sub-components as the mean of their kind, or one by one with ``layers="all"``. With
     ``layers="sample"`` only the first, the middle and the last layer and their blocks are measured by
     themselves, and each stands in for the layers nearest to it. With ``layers="kinds"`` everything in a layer is
-    measured as the mean of its kind, and the model without a kind is not measured.
+    measured as the mean of its kind, and the model without a kind is not measured. Nor is it where nothing is
+    ``replayed``, since it shows whether replay was faithful.
     """
     peers, chosen = _peers(tree), dict[str, Target]()
     for component in tree:
@@ -52,7 +55,8 @@ def targets(tree: ComponentTree, granularity: Granularity, layers: Layers = "mea
             members = chosen[name].members if name in chosen else (name,)
             others = () if component.name == name else (component.name,)
             chosen[name] = Target(f"node:{name}", "node", (*members, *others))
-    return [*chosen.values(), *_overheads(tree, peers), *([] if layers == "kinds" else _without(tree))]
+    checked = replayed and layers != "kinds"
+    return [*chosen.values(), *_overheads(tree, peers), *(_without(tree) if checked else ())]
 
 
 def _as_mean(component: Component, granularity: Granularity, layers: Layers) -> bool:

@@ -103,7 +103,8 @@ Pass = TypedDict("Pass", {
 Drift = TypedDict("Drift", {"change": float, "low": float, "high": float, "significant": bool}, total=False)
 Scene = TypedDict("Scene", {
     "name": Required[str], "phase": Required[str], "context_length": Required[int | None], "kv_cache": str,
-    "layers": str, "closure": dict[str, Closure], "differential": dict[str, Differential], "passes": list[Pass],
+    "layers": str, "in_model": bool, "closure": dict[str, Closure], "differential": dict[str, Differential],
+    "passes": list[Pass],
     "drift": Drift, "execution": str,
 }, total=False)  # fmt: skip
 Endpoint = TypedDict("Endpoint", {

@@ -45,7 +45,7 @@ from energyscope.stages.preparing import (
     skeleton_of,
     why_no_room,
 )
-from energyscope.stages.profile import PREFILL
+from energyscope.stages.profile import PREFILL, times_in_model
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, TimeEstimate, replay_time, typical_window_s
 from energyscope.stages.sampling_interval import search_s
@@ -177,13 +177,16 @@ def _profile(
         reads = len(trees[0]) * budget.passes
         seconds = 0.0 if modelled else 2 * reads * READ_S + 2 * IDLING_S
         return {"node": len(trees[0])}, [ReplayTime(reads, reads, seconds, seconds)]
+    together = times_in_model(device, 1, modelled=modelled)
     plans = [
-        targets(tree, settings.granularity, phase_plan.layers)
+        targets(tree, settings.granularity, phase_plan.layers, replayed=not together)
         for phase_plan, tree in zip(planned, trees, strict=True)
     ]
     window_s = typical_window_s(device.type, modelled=modelled)
     times = [
-        replay_time(plan, budget, window_s, modelled=modelled, eager=_launched(phase_plan, device))
+        replay_time(
+            plan, budget, window_s, modelled=modelled, eager=_launched(phase_plan, device), together=together
+        )
         for phase_plan, plan in zip(planned, plans, strict=True)
     ]
     return dict(Counter(target.what for plan in plans for target in plan)), times
@@ -227,14 +230,15 @@ def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
         "generate": [TimeEstimate(GENERATE_S[modelled], GENERATE_S[modelled])],
         "alternatives": [TimeEstimate(0.0, AlternativesSettings().budget(modelled=modelled))],
     }
+    subject = Subject(context.settings, context.loaded, context.evaluation, context.workload, modelled=modelled)
     if not context.loaded.offloaded:
-        subject = Subject(
-            context.settings, context.loaded, context.evaluation, context.workload, modelled=modelled
-        )
         times |= {stage: [time] for stage, time in _at_its_pace(subject, _skipped(context)).items()}
     if context.settings.sampling == "replay" and "profile" in context.settings.stages:
-        with suppress(EnergyscopeError):  # the profile itself says why it cannot be done, in its turn
-            times["profile"] = _scene_times(context, modelled=modelled)
+        with suppress(
+            RuntimeError, EnergyscopeError
+        ):  # the profile itself says why it cannot be done, in its turn
+            watch_s, warm = _watch_s(context, modelled=modelled), context.sensor is not None
+            times["profile"] = _scene_times(subject, watch_s=watch_s, warm=warm)
     if "plan" in context.settings.stages:
         with suppress(EnergyscopeError):  # what cannot be planned was refused before, or is skipped
             watch_s = 0.0 if "profile" in context.settings.stages else _watch_s(context, modelled=modelled)
@@ -276,6 +280,8 @@ def stage_times(settings: RunSettings, plan: Preview) -> dict[str, TimeEstimate 
     times: dict[str, TimeEstimate | None] = dict.fromkeys(settings.stages)
     if settings.weights == "random" and plan.trial_seconds:  # else each precision is judged on data too
         times["benchmark"] = TimeEstimate(0.0, 2 * plan.trials * plan.trial_seconds)
+    if plan.refused:
+        return {}
     times |= {
         "generate": TimeEstimate(plan.generate_seconds, plan.generate_seconds),
         "profile": TimeEstimate(plan.profile_seconds, plan.profile_seconds_most),
@@ -293,7 +299,7 @@ def _times_of_small(settings: RunSettings, plan: Preview) -> dict[str, TimeEstim
     local = kind == "bundled" or settings.data is not None  # other data may have to be downloaded
     untold = {"ablate"} if settings.weights == "random" else {"ablate", "benchmark"}  # these judge on data
     skipped = {*plan.skipped, *(() if local else untold)}
-    if plan.refused or not small or not {"benchmark", "ablate"} - skipped:
+    if plan.refused or not small or not {"benchmark", "ablate", "profile"} - skipped:
         return {}
     settings = replace(settings, device=plan.device, precision=plan.precision)
     with suppress(Exception):  # a preview ends with no error of a model's own code: the run says it
@@ -303,7 +309,13 @@ def _times_of_small(settings: RunSettings, plan: Preview) -> dict[str, TimeEstim
         workload = prompt_of(loaded, evaluation, settings)
         modelled = would_model(settings.meter, on_gpu=False, watts=settings.watts)
         with fitting_threads(loaded.model, loaded.device):
-            return _at_its_pace(Subject(settings, loaded, evaluation, workload, modelled), skipped)
+            subject = Subject(settings, loaded, evaluation, workload, modelled)
+            times = _at_its_pace(subject, skipped)
+            if "profile" in settings.stages and settings.sampling == "replay":
+                scenes = _scene_times(subject)
+                least_s, most_s = (sum(getattr(one, end) for one in scenes) for end in ("least_s", "most_s"))
+                times["profile"] = TimeEstimate(least_s, most_s)
+            return times
     return {}
 
 
@@ -316,19 +328,22 @@ def _skipped(context: Context) -> set[str]:
     return skipped | ({"correlate"} if skipped & RELATED else set())
 
 
-def _scene_times(context: Context, *, modelled: bool) -> list[TimeEstimate]:
-    """Return how long each phase takes, the first with what is not known yet of the sensors."""
-    settings, loaded = context.settings, context.loaded
+def _scene_times(subject: Subject, *, watch_s: float = 0.0, warm: bool = False) -> list[TimeEstimate]:
+    """Return how long each phase takes; before the first, sensors are watched for ``watch_s`` unless ``warm``."""
+    settings, loaded, modelled = subject.settings, subject.loaded, subject.modelled
     planned = plan_phases(settings, loaded)
     window_s = typical_window_s(loaded.device.type, modelled=modelled)
-    warm = context.sensor is not None
-    watch_s = _watch_s(context, modelled=modelled)
+    together = times_in_model(loaded.device, loaded.ranks, modelled=modelled)
     times: list[TimeEstimate] = []
     for phase_plan in planned:
-        plan = targets(_tree(phase_plan, settings, loaded), settings.granularity, phase_plan.layers)
+        tree = _tree(phase_plan, settings, loaded)
+        plan = targets(tree, settings.granularity, phase_plan.layers, replayed=not together)
         budget = profile_settings(settings, planned, phase_plan, warm=warm or bool(times)).sampling_budget
         eager = _launched(phase_plan, loaded.device)
-        replay = replay_time(plan, budget, window_s, modelled=modelled, eager=eager)
+        pass_s = subject.pass_s if phase_plan.phase == PREFILL and not loaded.offloaded else 0.0
+        replay = replay_time(
+            plan, budget, window_s, modelled=modelled, eager=eager, together=together, pass_s=pass_s
+        )
         before_s = 0.0 if times else watch_s
         times.append(TimeEstimate.of_replays(replay, modelled=modelled, before_s=before_s))
     return times

@@ -12,6 +12,7 @@ from energyscope.metering.group import MeterGroup
 from energyscope.metering.ticks import Calls
 from energyscope.metering.waiting import HOST, Clock
 from energyscope.replay.calls import Call, RoundReplay
+from energyscope.replay.in_model import InModel
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.targets import Target
 
@@ -33,6 +34,7 @@ class Instruments:
     ``elsewhere`` are the replayers of the other devices that a model is spread over, in the order of the meters;
     ``sampling_s`` is the interval at which the sensor samples the board's power, None where it is not known; run
     ``eager``, the host launches every kernel, and may set the pace; ``split``, other processes follow each call.
+    ``in_model``, where there is one, times components in the model instead of replaying them.
     """
 
     replay_setup: ReplaySetup
@@ -43,6 +45,7 @@ class Instruments:
     sampling_s: float | None = None
     eager: bool = False
     split: bool = False
+    in_model: InModel | None = None
 
     @property
     def beside_model(self) -> bool:
@@ -53,6 +56,10 @@ class Instruments:
         """Return the replayer of the device on which a target's work ends."""
         device = self.replay_setup.device_of(target) if self.elsewhere else None
         return self.replayer if device is None else self.elsewhere.get(device, self.replayer)
+
+    def times_in_model(self, target: Target) -> bool:
+        """Tell whether a target is timed in the model, and not replayed."""
+        return self.in_model is not None and self.in_model.can_time(target)
 
     def synchronize(self) -> None:
         """Wait until every device has done all that was queued."""

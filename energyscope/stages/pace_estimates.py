@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,11 @@ class Subject:
     evaluation: Evaluation | None
     workload: Workload
     modelled: bool
+
+    @cached_property
+    def pass_s(self) -> float:
+        """The seconds of a pass of the run's input."""
+        return _pass_s(self, self.workload.inputs)
 
 
 @torch.no_grad()
@@ -92,7 +98,7 @@ def benchmark_time(subject: Subject) -> TimeEstimate:
     """Return how long trials of all precisions take, and judging each on the run's data."""
     settings, workload = subject.settings.benchmark, subject.workload
     precisions, _ = chosen_precisions(settings.precisions, subject.loaded.device)
-    latency_s, judged_s = _pass_s(subject, workload.inputs), _over_data_s(subject)
+    latency_s, judged_s = subject.pass_s, _over_data_s(subject)
     slowest = _SLOWEST[subject.loaded.device.type]
     tokens = workload.batch_size * (workload.sequence_length or 1)
     shapes = [

@@ -50,6 +50,8 @@ from energyscope.workloads.evaluation import Evaluation
 
 FINISHED = "finished"  # of a journal's entry: its phase is whole
 
+OF_SCENE = ("phase", "context_length", "kv_cache", "layers", "execution", "in_model")  # of a profile's header
+
 
 @dataclass(frozen=True)
 class PhasePlan:
@@ -297,7 +299,7 @@ def _described(entries: Entries, attribution: Attribution) -> dict[str, Any]:
     header = next(entry["header"] for entry in entries if "header" in entry)
     is_triggered = triggered_accounting.is_triggered(entries)
     return {
-        **{key: header.get(key) for key in ("phase", "context_length", "kv_cache", "layers", "execution")},
+        **{key: header.get(key) for key in OF_SCENE},
         "closure": attribution.closure,
         "differential": attribution.differential,
         "passes": [] if is_triggered else records.passes_of(entries),

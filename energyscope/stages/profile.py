@@ -19,6 +19,7 @@ from energyscope.kv_cache import states_put_back
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.interval import drift
+from energyscope.metering.modelled import ModelledMeter
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.replay.activations import ActivationStore, device_budget
@@ -27,6 +28,7 @@ from energyscope.replay.distributed import follow, leading
 from energyscope.replay.flops import Work, count_work
 from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask
 from energyscope.replay.graphs import NotCapturableError
+from energyscope.replay.in_model import InModel
 from energyscope.replay.marks import clock_for
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.replayer import Execution, Replayer
@@ -82,12 +84,14 @@ def profile(  # noqa: PLR0913  what is measured, and where it goes
     """
     clock = clock_for(meter, loaded.device)
     replayer = Replayer(loaded.device, settings.execution, clock=clock, host=meter.host)
-    ready = _set_up(loaded, workload, settings)
+    in_model = times_in_model(loaded.device, loaded.ranks, modelled=meter.modelled)
+    ready = _set_up(loaded, workload, settings, replayed=not in_model)
     header = {
         "meter": meter.name,
         **_header(ready.plan, loaded, workload, settings),
         "tree": ready.described,
         "notes": ready.notes,
+        "in_model": in_model,
     }
     entries = list(earlier) if is_of(earlier, header) else []
 
@@ -121,14 +125,16 @@ class _Ready:
     notes: list[Reason]
 
 
-def _set_up(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) -> _Ready:
+def _set_up(
+    loaded: LoadedModel, workload: Workload, settings: ProfileSettings, *, replayed: bool = True
+) -> _Ready:
     tree = component_tree(
         loaded.model, loaded.adapter, settings.granularity, kv_cache=workload.kv_cache is not None
     )
     inputs = without_full_mask(workload.inputs) if settings.execution == "cuda-graph" else workload.inputs
     captures, notes = captures_of(tree, inputs, loaded, settings.execution)
     tree, left_out = present(tree, captures)
-    plan = targets(tree, settings.granularity, settings.layers)
+    plan = targets(tree, settings.granularity, settings.layers, replayed=replayed)
     replay_setup = ReplaySetup(tree, captures, l2_bytes(loaded.device))
     notes = [*notes, *left_out, *without_numbers(tree, captures)]
     return _Ready(replay_setup, plan, described_tree(tree, captures, inputs), notes)
@@ -141,6 +147,9 @@ def _bench(
     """Yield what a session works with; of a split model, the other processes follow it."""
     eager = replayer.execution == "eager"
     if loaded.ranks == 1:
+        clocked = next((each for each in meter.meters if isinstance(each, ModelledMeter)), None)
+        timed = clocked and times_in_model(loaded.device, loaded.ranks, modelled=meter.modelled)
+        in_model = InModel(ready.replay_setup, clocked, replayer.clock) if clocked and timed else None
         elsewhere = {device: Replayer(device, host=meter.host) for device in metered_devices(loaded)[1:]}
         yield Instruments(
             ready.replay_setup,
@@ -149,12 +158,18 @@ def _bench(
             elsewhere=elsewhere,
             sampling_s=sampling_interval(meter, loaded.device, progress=progress),
             eager=eager,
+            in_model=in_model,
         )
         return
     with leading(ready.replay_setup, ready.plan, loaded.device, meter.host) as lead:
         yield Instruments(
             lead.replay_setup, lead.replayer, meter, elsewhere=lead.elsewhere, eager=eager, split=True
         )
+
+
+def times_in_model(device: torch.device, ranks: int, *, modelled: bool) -> bool:
+    """Tell whether components are timed in the model: calls return when they are done, joules are time x watts."""
+    return modelled and device.type == "cpu" and ranks == 1
 
 
 def captures_of(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from energyscope.accounting.records import MODEL
 from energyscope.metering.waiting import IDLE_S, SETTLE_S
 from energyscope.replay.targets import Target
 
@@ -18,6 +19,8 @@ SETTLING_REPLAYS = 3
 OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
 TICKS_S = 0.04  # and, where a sensor is read, its last tick: 0.54 s a window of 0.42 s, on an H200, all in all
 LONGER_MODEL = 8.0  # times the usual window, where the host sets the pace; half of it in a brief session
+TURNS = 4.0  # passes of the model, or more, that time each level of components once
+TOGETHER = 8.0  # times the usual window, where one is that of all components, timed in the model
 IN_TURN_S = 0.1  # in each of the first passes, for timing a component in turn with the model
 MEASURED_BUDGET_S = 6.0
 MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
@@ -75,9 +78,9 @@ def typical_window_s(device: str, *, modelled: bool) -> float:
     return 0.42 if device == "cuda" else 0.15 if modelled else 0.3
 
 
-def first_windows(plan: Sequence[Target], sampling_budget: SamplingBudget) -> int:
-    """Return the windows of the first passes, which visit every target, and the model's last one."""
-    return sampling_budget.passes * len(plan) + 1
+def first_windows(each: int, sampling_budget: SamplingBudget) -> int:
+    """Return the windows of the first passes, ``each`` of which visits every target, and the model's last one."""
+    return sampling_budget.passes * each + 1
 
 
 def most_retaken(windows: int, *, modelled: bool) -> int:
@@ -101,10 +104,14 @@ def replay_time(
     *,
     modelled: bool,
     eager: bool = False,
+    together: bool = False,
+    pass_s: float = 0.0,
 ) -> ReplayTime:
-    """Return about how long the passes over a plan take; calls longer than a window take longer.
+    """Return about how long the passes over a plan take.
 
-    Run ``eager``, it is not known beforehand whether the host sets the pace: at most, it does.
+    Run ``eager``, it is not known beforehand whether the host sets the pace: at most, it does. Timed ``together``
+    in the model, all targets share a pass's window. A window has one call at least: of the model's, which take
+    ``pass_s`` (0: not known), and of parts of it.
     """
 
     def host_paced_s(passes: int) -> float:
@@ -121,14 +128,19 @@ def replay_time(
         idles = sum(map(sampling_budget.idles_before, range(passes)))
         idling = idles * REWARM_S + (idles + 1) * IDLING_S
         fixed = 0.0 if modelled else sampling_budget.preheat_s + settling + idling
-        return fixed + windows * (sampling_budget.window_for(meter_window_s) + between)
+        return fixed + windows * (window_s + between)
 
-    windows, passes = first_windows(plan, sampling_budget), sampling_budget.passes
+    usual_s = sampling_budget.window_for(meter_window_s)
+    wholes = sum(target.what == "without" or target.key == MODEL for target in plan)
+    longer_s = max(0.0, pass_s - usual_s) * wholes / len(plan)
+    window_s = max(TOGETHER * usual_s, TURNS * pass_s) if together else usual_s + longer_s
+    each = 1 if together else len(plan)
+    windows, passes = first_windows(each, sampling_budget), sampling_budget.passes
     least_s = seconds(windows, passes)
     if sampling_budget.brief:
         return ReplayTime(windows, windows, least_s, least_s + host_paced_s(passes + 1))
-    limit = sampling_budget.limit(meter_window_s, modelled=modelled)
-    windows_most = limit * len(plan) + 1
+    limit = sampling_budget.limit(meter_window_s, modelled=modelled, took_s=pass_s)
+    windows_most = limit * each + 1
     return ReplayTime(windows, windows_most, least_s, seconds(windows_most, limit) + host_paced_s(limit + 1))
 
 

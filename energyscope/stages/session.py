@@ -4,6 +4,8 @@ One pass, over the host's clock:
 
     idle | model | shuffled targets: a replay window each ... | (idle) | model | ...
 
+Where components are timed in the model, one window of the model's passes is that of all of them.
+
 The first passes visit every target. Then each target's own spread says how many windows it needs for its
 interval to be as narrow as was asked for, and further passes visit only those that lack some; a brief session has
 none of these.
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -24,11 +27,15 @@ from energyscope.accounting import records
 from energyscope.accounting.aggregate import ROOT
 from energyscope.errors import EnergyscopeError
 from energyscope.failures import ends_a_run, first_line, is_bug, out_of_memory
+from energyscope.grouping import group_by
 from energyscope.metering.group import subtract_window, sum_windows
 from energyscope.metering.interval import windows_wanted
+from energyscope.metering.ticks import Calls
 from energyscope.metering.waiting import let_settle, measure_idle, read_windows
+from energyscope.metering.window import Window
 from energyscope.progress import Progress
 from energyscope.reasons import Reason, reason
+from energyscope.replay.calls import Call
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.targets import Target
 from energyscope.runs.files import as_kept
@@ -37,6 +44,7 @@ from energyscope.stages.pauses import Pauses
 from energyscope.stages.sampling_budget import (
     IN_TURN_S,
     REWARM_S,
+    TOGETHER,
     SamplingBudget,
     first_windows,
     most_retaken,
@@ -78,6 +86,8 @@ class Session:
         )
         self._retaken = 0
         self._lead_s = 0.0
+        self._plan: Sequence[Target] = ()
+        self._timed: dict[str, Calls] = {}  # in the model, and not yet a window
         self.window_s = sampling_budget.window_for(instruments.meter.window_s)
 
     def keep(self, entry: Mapping[str, Any]) -> None:
@@ -86,9 +96,11 @@ class Session:
 
     def run(self, plan: Sequence[Target], progress: Progress) -> None:
         """Measure every target of a plan, the model among them."""
+        self._plan = plan
         anchor = next(target for target in plan if target.key == f"node:{ROOT}")
-        steps = _Steps(progress, self.stage, total=first_windows(plan, self.sampling_budget))
-        steps.done = min(self._begun, self.sampling_budget.passes) * len(plan)  # of a profile that was stopped
+        each = self._runs(plan)
+        steps = _Steps(progress, self.stage, total=first_windows(each, self.sampling_budget))
+        steps.done = min(self._begun, self.sampling_budget.passes) * each  # of a profile that was stopped
         progress(self.stage, "preheating", steps.done, steps.total)
         self._warm(anchor, self.sampling_budget.preheat_s)
         if not self.meter.modelled and anchor.key not in self._unavailable:
@@ -102,14 +114,16 @@ class Session:
         while lacking := self._lacking(plan):
             number += 1
             others = [target for target in lacking if target is not anchor]
-            steps.total += len(others) + 1
+            steps.total += self._runs([anchor, *others])
             self._pass(number, anchor, others, steps)
+        self._timed.clear()
         self._measure(anchor, number + 1, steps, last=True)
         self._retake_stalled(plan, steps)
         self._idle(number + 1)
         self._redo(plan, anchor, steps)
 
     def _pass(self, number: int, anchor: Target, others: Sequence[Target], steps: _Steps) -> None:
+        self._timed.clear()
         if self.sampling_budget.idles_before(number) or 0 < number == self._begun:
             self._idle(number)
             self._warm(anchor, REWARM_S)
@@ -118,6 +132,11 @@ class Session:
             self._measure(target, number, steps)
             if self._host_paced and number < self.sampling_budget.passes:
                 self._time_beside_model(target, anchor, number)
+
+    def _runs(self, targets: Sequence[Target]) -> int:
+        """Return how often something runs for a window of each target: once for all that are timed together."""
+        alone = [target for target in targets if not self.instruments.times_in_model(target)]
+        return len(alone) + (len(alone) < len(targets))
 
     def _lacking(self, targets: Sequence[Target]) -> list[Target]:
         """Return the targets whose interval is still to be narrowed, by the spread of their first windows."""
@@ -154,8 +173,11 @@ class Session:
 
     def _retake_stalled(self, plan: Sequence[Target], steps: _Steps) -> None:
         """Take the windows again in which the host stalled, up to a share of all."""
-        left = most_retaken(steps.total, modelled=self.meter.modelled) - self._retaken
+        windows = sum("window" in entry for entry in self.entries)
+        left = most_retaken(max(steps.total, windows), modelled=self.meter.modelled) - self._retaken
         again = records.stalled_windows(self.entries, limit=max(left, 0))
+        if self.instruments.in_model is not None:
+            again = in_whole_passes(again, plan, limit=left)
         self._retaken += len(again)
         self._retake(plan, again, steps)
 
@@ -166,9 +188,12 @@ class Session:
     def _retake(self, plan: Sequence[Target], again: Sequence[tuple[str, int]], steps: _Steps) -> None:
         """Take windows again; the new one replaces the one before it of its pass."""
         by_key = {target.key: target for target in plan}
-        steps.total += len(again)
-        for key, number in again:
-            self._measure(by_key[key], number, steps, last=True)
+        for number, keys in group_by(again, lambda window: window[1]).items():
+            targets = [by_key[key] for key, _ in keys]
+            steps.total += self._runs(targets)
+            self._timed.clear()
+            for target in targets:
+                self._measure(target, number, steps, last=True)
 
     def _redo(self, plan: Sequence[Target], anchor: Target, steps: _Steps) -> None:
         """Repeat, once, the windows during which something else used the device.
@@ -189,7 +214,8 @@ class Session:
 
     def _measure(self, target: Target, number: int, steps: _Steps, *, last: bool = False) -> None:
         """Take a target's window; in its ``last`` ones no pauses begin: one window with them says nothing."""
-        steps.next(target.key)
+        if target.key not in self._timed:
+            steps.next(target.key)
         if target.key in self._unavailable:
             return
         try:
@@ -262,22 +288,50 @@ class Session:
         self._unavailable.add(target.key)
         self.keep({"pass": number, "subject": target.key, "unavailable": why})
 
+    def _calls(self, target: Target, rest_s: float | None) -> Calls | None:
+        """Return a window's calls of a target: replayed, or timed in the model together with all other targets.
+
+        Of those timed together each is a window once; what is asked for again is timed again.
+        """
+        in_model = self.instruments.in_model
+        if in_model is None or not in_model.can_time(target):
+            with self.instruments.replay_setup.round(target) as round_:
+                replayer = self.instruments.replayer_of(target)
+                return replayer.run(round_, self._seconds(target), rest_s=rest_s)
+        if target.key not in self._timed:
+            together = [each for each in self._plan if in_model.can_time(each)]
+            self._timed = in_model.run(together, TOGETHER * self.window_s)
+        return self._timed.pop(target.key, None)
+
+    def _windows(self, target: Target, calls: Calls) -> list[Window]:
+        """Return each device's window of a target's calls."""
+        in_model = self.instruments.in_model
+        if in_model is not None and in_model.can_time(target):
+            return [in_model.window_of(calls)]
+        return read_windows(self.meter, calls, self.instruments.clock, lead_s=self._lead_s)
+
+    def _overhead(self, target: Target) -> list[Call]:
+        """Return what each of a target's calls does besides its own work; in the model it has no such."""
+        in_model = self.instruments.in_model
+        if in_model is not None and in_model.can_time(target):
+            return []
+        return self.instruments.replay_setup.overhead(target)
+
     def _window(self, target: Target, number: int) -> dict[str, Any]:
         """Replay a target for a window, less what is not its own: pauses, and the restoring of its inputs."""
         rest_s = self._pauses.of(target.key)
-        replayer = self.instruments.replayer_of(target)
-        with self.instruments.replay_setup.round(target) as round_:
-            calls = replayer.run(round_, self._seconds(target), rest_s=rest_s)
+        calls = self._calls(target, rest_s)
         entry: dict[str, Any] = {"pass": number, "subject": target.key}
         if calls is None:
             return {**entry, "empty": True}
-        windows = read_windows(self.meter, calls, self.instruments.clock, lead_s=self._lead_s)
+        windows = self._windows(target, calls)
         host_mj = calls.host_mj_each
         entry |= {"period_us": windows[0].time_us, "tick_spread": windows[0].power_spread}
         begin, end = calls.span_s
         states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
-        overhead = self.instruments.replay_setup.overhead(target)
+        overhead = self._overhead(target)
         if overhead or rest_s is not None:
+            replayer = self.instruments.replayer_of(target)
             alone = replayer.run(overhead, self.window_s + self._lead_s, rest_s=rest_s)
             if alone is not None:
                 others = read_windows(self.meter, alone, self.instruments.clock, lead_s=self._lead_s)
@@ -301,6 +355,17 @@ class Session:
         if self._pauses.beats(result, self.entries):
             result["beats"] = True
         return result
+
+
+def in_whole_passes(
+    windows: Sequence[tuple[str, int]], plan: Sequence[Target], *, limit: int
+) -> list[tuple[str, int]]:
+    """Return the windows (target, pass) of all targets in the passes that have most of those given.
+
+    They are timed together, and compared with each other: at most ``limit`` windows, of whole passes.
+    """
+    worst = Counter(number for _, number in windows).most_common(max(limit, 0) // len(plan))
+    return [(target.key, number) for number, _ in worst for target in plan]
 
 
 def is_of(earlier: Sequence[Mapping[str, Any]], header: Mapping[str, Any]) -> bool:

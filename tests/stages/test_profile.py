@@ -14,6 +14,7 @@ from energyscope.accounting import records
 from energyscope.accounting.records import idle_power, passes_of
 from energyscope.errors import UsageError
 from energyscope.loading import load_model
+from energyscope.metering import waiting
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.progress import silent
@@ -49,16 +50,16 @@ def test_outputs_that_are_nan_are_named(tmp_path):
     assert notes_of(entries) == [reason("outputs-are-nan", component="transformer.h.1.mlp")]
 
 
-def profiled(loaded, *, passes=PASSES, progress=silent, **settings):
+def profiled(loaded, *, passes=PASSES, progress=silent, meter=None, **settings):
     """Return the books of a short profile on modelled joules, and its journal."""
     entries = []
     settings = {"granularity": "fine", **settings}
-    sampling_budget = SamplingBudget(passes, window_s=0.03, budget_s=0.1)
-    with MeterGroup([ModelledMeter(65.0)]) as meter:
+    sampling_budget = SamplingBudget(passes, window_s=0.03, budget_s=0.1, preheat_s=0.0)
+    with MeterGroup([meter or ModelledMeter(65.0)]) as meters:
         books = profile(
             loaded,
             profile_inputs(loaded, sequence_length=8),
-            meter,
+            meters,
             ProfileSettings(sampling_budget=sampling_budget, **settings),
             journal=entries.append,
             progress=progress,
@@ -127,7 +128,10 @@ def test_progress_counts_up_to_its_total(measured):
     assert done == sorted(done)
     assert all(step[2] < step[3] for step in measured[2])
     assert done[-1] == measured[2][-1][3] - 1
-    assert any("overhead" in step[1] for step in measured[2])
+    assert {step[1] for step in measured[2]} == {
+        "preheating",
+        "model",
+    }  # which stands for all: they are timed together
 
 
 def test_a_repeated_window_replaces_the_first(measured):
@@ -148,15 +152,27 @@ def test_the_header_says_what_is_needed_to_close_the_books(measured):
         "eager",
         PASSES,
     )
-    assert {subject["what"] for subject in header["subjects"]} == {"node", "group", "glue", "without"}
+    assert {subject["what"] for subject in header["subjects"]} == {"node", "group", "glue"}
+    assert header["in_model"] is True
     assert header["tree"][0]["name"] == "model"
     assert header["tree"][0]["flops"] > 0
     assert notes_of(measured[1]) == header["notes"]
 
 
-def test_each_kind_has_its_differential(measured):
+class Counted(ModelledMeter):
+    """A counter of the processor: its ticks are real, so that components are replayed."""
+
+    name = "counted"
+    modelled = False
+
+
+def test_each_kind_has_its_differential(tmp_path, monkeypatch):
     """What the model saves without a kind is shared among the kind's rows, but those inside of their own kind."""
-    books = measured[0]
+    for wait in ("SETTLE_S", "IDLE_S"):
+        monkeypatch.setattr(waiting, wait, 0.02)
+    loaded = loaded_model(tmp_path, "llama")
+    books, entries = profiled(loaded, passes=2, meter=Counted(65.0), granularity="medium")
+    assert entries[0]["header"]["in_model"] is False
     kinds = {row.kind for row in books.rows} - {"model"}
     assert set(books.differential) == kinds
     kind_of = {row.component: row.kind for row in books.rows}

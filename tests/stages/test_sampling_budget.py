@@ -72,11 +72,31 @@ def test_a_brief_session_takes_no_longer_than_expected(gpu):
 
 
 def test_the_first_windows_are_those_of_all_passes():
-    """Each target has one a pass, also the model without a kind among other phases, and the model one more."""
-    plan = [Target("node:model", "node", ("model",)), Target("without:mlp", "without", ("mlp",))]
-    assert first_windows(plan, SamplingBudget()) == 5 + 5 + 1
-    assert first_windows(plan, SamplingBudget(phases=2)) == 5 + 5 + 1
-    assert first_windows(plan, SamplingBudget(passes=2, phases=2)) == 2 + 2 + 1
+    """Each target has one a pass, also among other phases, and the model one more."""
+    assert first_windows(2, SamplingBudget()) == 5 + 5 + 1
+    assert first_windows(2, SamplingBudget(phases=2)) == 5 + 5 + 1
+    assert first_windows(2, SamplingBudget(passes=2, phases=2)) == 2 + 2 + 1
+
+
+def test_long_calls_make_windows_longer():
+    """GIVEN passes longer than a window THEN windows of the whole model take as long, of its parts as before."""
+    model, part = Target("node:model", "node", ("model",)), Target("node:mlp", "node", ("mlp",))
+    usual, long = (
+        replay_time([model, part], SamplingBudget(), 0.4, modelled=True, pass_s=pass_s) for pass_s in (0.4, 2.4)
+    )
+    assert long.least_s == pytest.approx(usual.least_s + 11 * 1.0)
+
+
+def test_targets_that_are_timed_together_share_windows():
+    """GIVEN many targets THEN a pass over all of them takes as long as one over the model alone, in the model."""
+    plan = [Target(f"node:{number}", "node", (str(number),)) for number in range(40)]
+    one, all_, long = (
+        replay_time(plan[:count], SamplingBudget(), 0.15, modelled=True, together=True, pass_s=pass_s)
+        for count, pass_s in ((1, 0.0), (40, 0.0), (40, 10.0))
+    )
+    assert one == all_
+    assert all_.windows == 6
+    assert long.least_s > 6 * 10.0
 
 
 def test_a_tenth_of_all_windows_is_not_taken_again():

@@ -98,7 +98,7 @@ def test_a_stage_that_finished_nothing_leaves_no_result(tmp_path):
 def test_what_was_finished_is_named_with_its_place(tmp_path):
     """GIVEN Ctrl-C in the middle of the profile, THEN the note names the run and the command that shows it."""
     with pytest.raises(KeyboardInterrupt) as caught:
-        run("tiny-llama", root=tmp_path, progress=stopping("profile", 8), **PROFILE)
+        run("tiny-llama", root=tmp_path, progress=stopping("profile", 2), **PROFILE)
     place = tmp_path / "stopped"
     assert caught.value.__notes__ == [f"what was finished is in {place}; `energyscope report {place}` shows it"]
     assert (place / "per_layer_energy.csv").is_file()

@@ -305,7 +305,9 @@ class Answer:
         if self.report.main is None:
             return Table([Column("part", "Part")], [])
         main = self.report.main
-        return parts.with_checks(parts.blocks(main.tree, modelled=self.report.modelled), main.checks)
+        return parts.with_checks(
+            parts.blocks(main.tree, modelled=self.report.modelled, checks=main.checks), main.checks
+        )
 
     def record(self) -> dict[str, Any]:
         """Return the answer for a machine."""

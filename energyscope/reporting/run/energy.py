@@ -44,7 +44,7 @@ def section(report: Report) -> Content | None:
                 flows.append(View(flow(down, part), down, state))
             if len(inside.rows) > 2 and _drawable(inside, part):
                 layers.append(View(strip(inside, part), inside, state))
-        by_block = parts.blocks(workload.tree, modelled=report.modelled)
+        by_block = parts.blocks(workload.tree, modelled=report.modelled, checks=workload.checks)
         tables[f"blocks-{workload.name}"] = parts.with_checks(by_block, workload.checks)
     ranges = {workload.name: layer_range(workload) for workload in report.workloads}
     figures = [

@@ -16,7 +16,7 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.accounting.checks import Checks, KindCheck
-from energyscope.intervals import Interval, finite, interval, ratio, total, total_of_same
+from energyscope.intervals import Interval, difference, finite, interval, ratio, total, total_of_same
 from energyscope.metering.activity import BUSY, Activity, limited_by, mean_activity
 from energyscope.metering.grades import GRADES, QUALITIES, grade
 from energyscope.reporting.charts.theme import title_of
@@ -71,15 +71,30 @@ def is_noisy(energy: Interval | None) -> bool:
     return half is None or half > NOISY
 
 
-def blocks(tree: EnergyTree, *, modelled: bool) -> Table:
+def blocks(tree: EnergyTree, *, modelled: bool, checks: Checks | None = None) -> Table:
     """Return the energy by block, the largest first, then overhead and what is unexplained.
 
-    Blocks are what the model and its layers are made of, each measured as a whole. They add up to the model.
+    Blocks are what the model and its layers are made of, each measured as a whole. They add up to the model. Where
+    blocks are leaves, what is unexplained has the interval of what ``checks`` say that leaves add up to: parts
+    and whole were compared pass by pass.
     """
     tops = [tree.root, *tree.root.children] if tree.root else []
     opened = [node for node in tops if node is tree.root or _is_open(node)]
     inside = [child for node in opened for child in node.children if not _is_open(child)]
-    return _table(tree, _by_kind(tree, inside, opened), modelled=modelled)
+    rows = _by_kind(tree, inside, opened)
+    if checks is not None and not any(child.energy for node in inside for child in node.children):
+        rows = [_as_checked(row, tree, checks) if row["kind"] == UNEXPLAINED else row for row in rows]
+    return _table(tree, rows, modelled=modelled)
+
+
+def _as_checked(row: dict[str, Any], tree: EnergyTree, checks: Checks) -> dict[str, Any]:
+    """Return the row of what is unexplained as what leaves and overhead lack of the model."""
+    leaves, whole = checks.leaves, tree.model_energy
+    if leaves is None or not leaves.known or whole is None or checks.quantity != "energy" or tree.by_work:
+        return row
+    share = difference(Interval(1.0, 1.0, 1.0), leaves)
+    energy = share.scaled(whole.value)
+    return {**row, "share": share, "energy": energy, "noisy": is_noisy(energy)}
 
 
 def types(tree: EnergyTree, *, modelled: bool) -> Table:

@@ -53,7 +53,8 @@ def trust(report: Report) -> Trust | None:
     workload = report.main
     if workload is None:
         return None
-    total, checks, judged = fmt.relative(workload.judged), workload.checks, _judged(report, workload)
+    total, checks = fmt.relative(workload.judged), workload.checks
+    judged = {} if (workload.document.get("scene") or {}).get("in_model") else _judged(report, workload)
     counts = grades(workload.tree)
     noisy = counts["invalid"] / max(sum(counts.values()), 1)
     drift = workload.document.get("drift") or {}
