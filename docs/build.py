@@ -9,6 +9,7 @@ name that does not resolve, and an annotation that cannot be read are errors.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pkgutil
@@ -50,14 +51,26 @@ def linked(page: Path) -> list[Path]:
 
 
 def copy_page(page: Path, copy: Path, kept: set[Path]) -> None:
-    """Copy a page; of HTML, links to what is not ``kept`` become their text."""
+    """Copy a page; of HTML, links to what is not ``kept`` become their text; a notebook gets a page beside it."""
     copy.parent.mkdir(parents=True, exist_ok=True)
-    if page.suffix != ".html":
+    if page.suffix not in {*LINKS, ".ipynb"}:
         shutil.copyfile(page, copy)
         return
     text = page.read_text(encoding="utf-8")
-    text = LINKS[".html"].sub(lambda link: link[0] if target(page, link[1]) in kept else link[2], text)
+    if page.suffix == ".ipynb":
+        copy.with_suffix(".md").write_text(notebook_page(page.name, text), encoding="utf-8")
+    elif page.suffix == ".md":
+        text = text.replace(".ipynb)", ".md)")
+    else:
+        text = LINKS[".html"].sub(lambda link: link[0] if target(page, link[1]) in kept else link[2], text)
     copy.write_text(text, encoding="utf-8")
+
+
+def notebook_page(name: str, text: str) -> str:
+    """Return a notebook's text and code as a page that links to it; it is kept without outputs."""
+    cells = ((cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"])
+    first, *others = (f"```python\n{source}\n```" if kind == "code" else source for kind, source in cells)
+    return "\n\n".join((first, f"[The notebook as a file]({name})", *others, ""))
 
 
 def pages() -> set[Path]:

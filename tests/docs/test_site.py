@@ -103,6 +103,17 @@ def test_no_link_is_dead_and_nothing_is_fetched(site):
 
 @pytest.mark.slow
 @pytest.mark.ci
+def test_the_notebook_is_a_page_too(site):
+    """GIVEN a page that links to the notebook THEN in the site it leads to its text and code, and to the file."""
+    assert "notebook.html" in _Page(site / "docs" / "python.html").links
+    assert "notebook.ipynb" in _Page(site / "docs" / "notebook.html").links
+    shown = (site / "docs" / "notebook.html").read_text(encoding="utf-8")
+    assert '<h2 id="precisions-and-a-comparison">' in shown
+    assert shown.count('class="highlight"') > 8
+
+
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_report_keeps_the_text_of_a_link_to_what_the_site_lacks(site):
     """GIVEN a report that links to its runs' folders THEN the site's copy has their names, and no such link."""
     page = "reports/scaling-h200/executions/report.html"
