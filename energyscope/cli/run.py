@@ -119,10 +119,16 @@ def _of_run(path: Path, *, new_run: bool) -> tuple[RunSettings, list[str] | None
 def measure(
     settings: RunSettings, lacking: list[str] | None = None, *, quiet: bool = False, as_json: bool = False
 ) -> None:
-    """Do what settings ask for, or what a run is ``lacking``, in view, and end with its answer."""
+    """Do what settings ask for, or what a run is ``lacking``, in view, and end with its answer.
+
+    Raises:
+        RunError: every stage that was asked for was skipped: scripts read the exit code. A new run is removed.
+
+    """
     from rich.console import Console
 
     from energyscope.cli.progress import measured_in_view
+    from energyscope.runs.archive import held, remove
 
     console = Console(stderr=as_json)
     paths: list[Path] = []
@@ -132,23 +138,24 @@ def measure(
         if paths and not settings.tensor_parallel:
             error.add_note(f"`energyscope run --resume {shlex.quote(str(paths[0]))}` goes on")
         raise
-    _show(run, console, quiet=quiet, as_json=as_json)
-    _check_done(run, settings.stages)  # of a resumed run too: it ends as the whole run would
+    undone = _why_nothing(run, settings.stages)  # of a resumed run too: it ends as the whole run would
+    if undone and lacking is None:
+        with held([str(run.path)], settings.root) as made:
+            remove(*made)
+    else:
+        _show(run, console, quiet=quiet, as_json=as_json)
+    if undone:
+        raise RunError(f"nothing was done ({undone})")
 
 
-def _check_done(run: Run, asked: Sequence[str]) -> None:
-    """Fail where every stage that was asked for was skipped: scripts read the exit code.
-
-    Raises:
-        RunError: with why.
-
-    """
+def _why_nothing(run: Run, asked: Sequence[str]) -> str | None:
+    """Return why every stage that was asked for was skipped; None where one was not."""
     from energyscope.reasons import words
 
     states = {name: run.document["stages"].get(name) or {} for name in asked if name != "report"}
-    if states and all(state.get("state") == "skipped" for state in states.values()):
-        why = "; ".join(f"{name}: {words(str(state.get('reason') or ''))}" for name, state in states.items())
-        raise RunError(f"nothing was done ({why})")
+    if not states or any(state.get("state") != "skipped" for state in states.values()):
+        return None
+    return "; ".join(f"{name}: {words(str(state.get('reason') or ''))}" for name, state in states.items())
 
 
 def _show(run: Run, console: Console, *, quiet: bool, as_json: bool) -> None:

@@ -49,7 +49,7 @@ WORDS: dict[str, str] = {
     "sizes (first {first})",
     "unquantized-dtype": "what is not quantized is kept and computed in {dtype}",
     "waiting-modules": "in host memory, and copied to {device} in every pass: {names:list 3}; "
-    "the host's energy is not measured",
+    "the host's energy is not in these joules",
     # why a precision cannot be had on a device
     "autocast-fails": "torch.autocast fails on {device} ({error})",
     "autocast-without-fp16": "torch {version} does not cast to float16 on {device}",

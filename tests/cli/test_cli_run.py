@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 from run_builder import build_run
 
+import energyscope
 from energyscope.cli import run as command
+from energyscope.errors import RunError
 from energyscope.runs.store import read_document
 from energyscope.settings.run import RunSettings
 
@@ -30,13 +32,25 @@ def test_a_run_that_ends_early_says_how_to_go_on(error, tmp_path, monkeypatch):
 
 
 def test_a_run_in_which_every_stage_was_skipped_fails(tmp_path, command):
-    """GIVEN a stage that has nothing to work on THEN it exits with 1 and says why, and is kept."""
-    done = command("run", "tiny-gpt2", "--stages", "correlate", "--name", "empty", "--quiet", cwd=tmp_path)
+    """GIVEN a stage that has nothing to work on THEN it exits with 1, says why, and leaves no run."""
+    done = command("run", "tiny-gpt2", "--stages", "correlate,report", "--name", "empty", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(
         "energyscope: nothing was done (correlate: no energy was measured"
     )
-    assert (tmp_path / "runs" / "empty" / "run.json").is_file()
+    assert "runs/empty" not in done.stdout
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_resumed_run_of_which_nothing_was_done_is_kept(tmp_path, monkeypatch):
+    """GIVEN a run whose stages were all skipped WHEN it was resumed THEN it fails likewise, and the run stays."""
+    run = energyscope.run("tiny-gpt2", stages="correlate", max_examples=8, root=tmp_path, name="resumed")
+    monkeypatch.setattr("energyscope.cli.progress.measured_in_view", lambda *_, **__: run)
+    settings = RunSettings("tiny-gpt2", stages=("correlate",), root=tmp_path)
+    for lacking, kept in ((["correlate"], True), (None, False)):
+        with pytest.raises(RunError, match="nothing was done"):
+            command.measure(settings, lacking, quiet=True)
+        assert run.path.is_dir() is kept
 
 
 def test_a_dry_run_that_is_refused_is_a_failure(tmp_path, command):
