@@ -11,7 +11,7 @@ import typer
 from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import DEFAULT_ROOT, Root
 from energyscope.cli.output import draw
-from energyscope.reporting.terminal_text import printable
+from energyscope.reporting.terminal_text import print_table
 
 
 @report_errors
@@ -71,10 +71,8 @@ def _show_server(path: Path, table: str | None, *, as_json: bool) -> None:
         typer.echo(json.dumps(server.document if named is None else named.records(), indent=1))
     elif table is None:
         draw(lambda width: serving_text(server, width))
-    elif Console().is_terminal:
-        draw(table_of(server, table).rich)
     else:
-        typer.echo(table_of(server, table).delimited(clean=printable), nl=False)
+        print_table(table_of(server, table), Console(), modelled=server.run.modelled)
 
 
 def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from energyscope.reporting.run.power_limit import lower_limit_sentence
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import tables
 from energyscope.reporting.table import Column, Table
-from energyscope.reporting.terminal_text import Sanitized, printable, shortened
+from energyscope.reporting.terminal_text import Sanitized, print_table, printable, shortened
 from energyscope.runs import schema
 from energyscope.runs.summary import summary
 
@@ -136,11 +136,7 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
 
     """
     if name not in {None, SUMMARY}:
-        table = table_of(run, str(name))
-        if console.is_terminal:
-            console.print(_drawn(table, console))
-        else:
-            console.file.write(table.delimited(clean=printable))
+        print_table(table_of(run, str(name)), console, modelled=run.modelled)
         return
     console.print(Sanitized(answer_of(run, console.width)))
     report = Report(run)
@@ -151,7 +147,7 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
         every = run_tables(run)
         for key in (key for key in every if key in _SHOWN):
             console.print()
-            console.print(_drawn(every[key].head(_SHOWN[key]), console))
+            console.print(Sanitized(every[key].head(_SHOWN[key]).filled().rich(console.width)))
         if proposed := lower_limit_sentence(report):
             console.print()
             console.print(printable(proposed), markup=False)
@@ -181,7 +177,3 @@ def trials(run: Run) -> Table:
         for row in records
     ]
     return Table(columns, rows, "Trials")
-
-
-def _drawn(table: Table, console: Console) -> Sanitized:
-    return Sanitized(table.filled().rich(console.width))
