@@ -44,7 +44,9 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
-    """Predict energy and time of a shape or model not measured (in a pipe: tab-separated).
+    """Predict energy and time of a shape or model not measured.
+
+    In a pipe the table is tab-separated.
 
     For example: energyscope predict gpt2 --from SWEEP --sequence-length 96 --batch-size 2
     """

@@ -116,7 +116,7 @@ def test_a_pipe_gets_plain_lines(runs, show):
 
 
 def test_a_pipe_marks_modelled_joules(runs, narrow, show):
-    """GIVEN a modelled run in a pipe THEN every row has MODELLED as its meter; a measured one has no such column."""
+    """GIVEN a modelled run in a pipe THEN every row says MODELLED; a measured run has no such column."""
     folder, _ = narrow
     names, *rows = (
         line.split("\t") for line in show("modelled", "--table", "kinds", cwd=folder).stdout.splitlines()

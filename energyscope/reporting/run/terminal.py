@@ -13,6 +13,7 @@ from energyscope.intervals import interval
 from energyscope.reasons.planning import EXPORTED
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.answer import Answer
+from energyscope.reporting.run.budget import is_priced
 from energyscope.reporting.run.changes import change_table
 from energyscope.reporting.run.host import lost, of_generation, of_pass
 from energyscope.reporting.run.power_limit import lower_limit_sentence
@@ -124,7 +125,9 @@ def plan_of(run: Run, width: int) -> RenderableType:
 def record(run: Run, name: str | None = None) -> Any:
     """Return what JSON holds of a run: its summary with the answer, or one table's rows with raw numbers."""
     if name in {None, SUMMARY}:
-        return {**summary(run), "answer": Answer(Report(run)).record(), "tables": list(run_tables(run))}
+        report, every = Report(run), run_tables(run)
+        budget = {"budget": every["budget"].records()} if is_priced(report) and "budget" in every else {}
+        return {**summary(run), "answer": Answer(report).record(), "tables": list(every), **budget}
     return table_of(run, str(name)).records()
 
 
@@ -145,9 +148,10 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
         console.print(printable(text), style="dim", markup=False)
     if name is None:
         every = run_tables(run)
-        for key in (key for key in every if key in _SHOWN):
+        shown = {**_SHOWN, "budget": 10} if is_priced(report) else _SHOWN
+        for key in (key for key in every if key in shown):
             console.print()
-            console.print(Sanitized(every[key].head(_SHOWN[key]).filled().rich(console.width)))
+            console.print(Sanitized(every[key].head(shown[key]).filled().rich(console.width)))
         if proposed := lower_limit_sentence(report):
             console.print()
             console.print(printable(proposed), markup=False)
