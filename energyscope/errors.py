@@ -41,12 +41,16 @@ class RunError(EnergyscopeError):
     """A run directory is unreadable, incomplete, or from a newer version."""
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``": did you mean 'x'?"`` for the nearest known words, else the list of what is known."""
+def did_you_mean(word: str, known: Iterable[str], command: str = "") -> str:
+    """Return ``": did you mean 'x'?"`` for the nearest known words, else the list of what is known.
+
+    Of what is too much for a line, a ``command`` is named that lists it.
+    """
     import difflib  # only where a word is wrong
 
     words = list(known)
     near = difflib.get_close_matches(word, words, n=2, cutoff=0.5)
-    if near:
-        return ": did you mean " + " or ".join(repr(name) for name in near) + "?"
-    return f" (known: {', '.join(sorted(words))})"
+    meant = "did you mean " + " or ".join(map(repr, near)) + "?" if near else ""
+    if command:
+        return ": " + " ".join(filter(None, (meant, f"`{command}` lists all names")))
+    return f": {meant}" if meant else f" (known: {', '.join(sorted(words))})"

@@ -14,10 +14,9 @@ from energyscope.adapter_registry import MODELS, installed
 from energyscope.adapter_states import AdapterState, states
 from energyscope.cli.errors import report_errors
 from energyscope.cli.explain import explain_structure
-from energyscope.cli.output import draw
 from energyscope.errors import UsageError
 from energyscope.reporting.table import Column, Table
-from energyscope.reporting.terminal_text import printable
+from energyscope.reporting.terminal_text import print_table
 
 Item = Mapping[str, Any]
 
@@ -127,10 +126,9 @@ def _tables(models: Sequence[Item], adapters: Sequence[Item]) -> None:
 
     console = Console()
     for table in (_named(models), _families(adapters)):
-        if console.is_terminal:
-            draw(table.rich, console)
-        else:
-            typer.echo(table.delimited(clean=printable))
+        print_table(table, console)
+        if not console.is_terminal:
+            typer.echo()
     for adapter in adapters:
         if adapter["problem"]:
             console.print(f"{adapter['name']}: {adapter['problem']}", markup=False, highlight=False)

@@ -12,7 +12,8 @@ import typer
 from typer.core import TyperCommand
 
 from energyscope.errors import UsageError
-from energyscope.settings.fields import PANELS, Setting
+from energyscope.settings.budget import BUDGET, CARBON, PRICE, RATE
+from energyscope.settings.fields import PANELS, Setting, settings_of
 from energyscope.settings.files import MODEL, SUFFIX, read_settings
 
 Option = typer.Option
@@ -38,6 +39,9 @@ OfAdapter = Annotated[
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors.", rich_help_panel=OUTPUT)]
+Price = Annotated[float | None, Option(help=PRICE)]
+Carbon = Annotated[float | None, Option(help=CARBON)]
+Rate = Annotated[float | None, Option(help=RATE)]
 
 Build = Callable[[Any, Mapping[str, Any], Collection[str]], Any]
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -94,6 +98,27 @@ def is_given(context: typer.Context, name: str) -> bool:
     """Tell whether a parameter stands on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def budget_of(price: float | None, carbon: float | None, rate: float | None) -> dict[str, float]:
+    """Return what is given of a budget by its names, as `energyscope run` takes it.
+
+    Raises:
+        UsageError: a value that cannot be.
+
+    """
+    from energyscope.settings.run import RunSettings
+
+    declared = settings_of(RunSettings)
+    given = {name: value for name, value in zip(BUDGET, (price, carbon, rate), strict=True) if value is not None}
+    for name, value in given.items():
+        declared[name].check(value)
+    return given
+
+
+def without_budget(run: str) -> UsageError:
+    """Return the error of a budget that is given for something else than a run of a model."""
+    return UsageError(f"--price, --carbon and --rate are of runs of models, which {run} is not: leave them out")
 
 
 class PanelledCommand(TyperCommand):

@@ -10,7 +10,6 @@ import typer
 
 from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
-from energyscope.cli.output import draw
 
 _MOST_ROWS = 20  # on a terminal
 
@@ -32,7 +31,7 @@ def command(
     from energyscope.comparison.pooling import pool
     from energyscope.errors import UsageError
     from energyscope.reporting.comparison.pooled import pooled_table, record, sentences
-    from energyscope.reporting.terminal_text import printable
+    from energyscope.reporting.terminal_text import print_table, printable
     from energyscope.runs.files import write_text
     from energyscope.runs.store import load_run
 
@@ -41,14 +40,15 @@ def command(
     if csv is not None:
         try:
             csv.parent.mkdir(parents=True, exist_ok=True)
-            write_text(csv, table.delimited(","))
+            write_text(csv, table.marked(modelled=pooled.modelled).delimited(","))
         except OSError as error:
             raise UsageError(f"--csv {csv} cannot be written ({error.strerror}): give another file") from error
     if as_json:
         typer.echo(json.dumps(record(pooled), indent=1, default=str))
-    elif Console().is_terminal:
+        return
+    console = Console()
+    if console.is_terminal:
         for sentence in sentences(pooled):
             typer.echo(printable(sentence))
-        draw(table.filled().head(_MOST_ROWS).rich)
-    else:
-        typer.echo(table.delimited(clean=printable), nl=False)
+        table = table.filled().head(_MOST_ROWS)
+    print_table(table, console, modelled=pooled.modelled)

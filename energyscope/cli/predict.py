@@ -46,11 +46,16 @@ def command(  # noqa: PLR0917 - Typer passes options by name
 ) -> None:
     """Predict energy and time of a shape or model not measured.
 
+    In a pipe the table is tab-separated.
+
     For example: energyscope predict gpt2 --from SWEEP --sequence-length 96 --batch-size 2
     """
+    from rich.console import Console
+
     from energyscope.commands import predict
     from energyscope.errors import UsageError
-    from energyscope.reporting.scaling.prediction import prediction_text
+    from energyscope.reporting.scaling.prediction import prediction_table, prediction_text
+    from energyscope.reporting.terminal_text import print_table
 
     if not from_runs:
         raise UsageError("predict needs runs to learn from: add --from RUN (`energyscope runs` lists them)")
@@ -71,5 +76,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     )
     if as_json:
         typer.echo(json.dumps(prediction, indent=1))
+    elif (console := Console()).is_terminal:
+        draw(lambda width: prediction_text(prediction, width), console)
     else:
-        draw(lambda width: prediction_text(prediction, width))
+        print_table(prediction_table(prediction), console, modelled=prediction["modelled"])

@@ -15,11 +15,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from energyscope.cli.errors import reading_runs, report_errors
-from energyscope.cli.options import DEFAULT_ROOT, QuietPath, Root
+from energyscope.cli.options import (
+    DEFAULT_ROOT,
+    Carbon,
+    Price,
+    QuietPath,
+    Rate,
+    Root,
+    budget_of,
+    without_budget,
+)
 from energyscope.cli.output import path_text
-from energyscope.errors import RunError, UsageError
+from energyscope.errors import RunError
 from energyscope.reasons import reason
-from energyscope.settings.budget import BUDGET, CARBON, PRICE, RATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,9 +65,9 @@ def command(
         str, typer.Argument(help="A run (its path, its name, or the beginning of it), a sweep, or laws.")
     ],
     root: Root = DEFAULT_ROOT,
-    price: Annotated[float | None, typer.Option(help=PRICE, min=0)] = None,
-    carbon: Annotated[float | None, typer.Option(help=CARBON, min=0)] = None,
-    rate: Annotated[float | None, typer.Option(help=RATE, min=0)] = None,
+    price: Price = None,
+    carbon: Carbon = None,
+    rate: Rate = None,
     quiet: QuietPath = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the path, and what was drawn.")] = False,
 ) -> None:
@@ -70,12 +78,12 @@ def command(
     """
     from energyscope.runs.laws import find_laws
 
-    budget = {name: value for name, value in zip(BUDGET, (price, carbon, rate), strict=True) if value is not None}
+    budget = budget_of(price, carbon, rate)
     laws, served = find_laws(run, root), None
     if not laws:
         served = _of_server(run, root)
     if budget and (laws or served):
-        raise UsageError(f"--price, --carbon and --rate are of runs of models, which {run} is not: leave them out")
+        raise without_budget(run)
     if laws:
         from energyscope.reporting.scaling.page import write_laws_page
 

@@ -80,7 +80,7 @@ def _print(runs: list[Indexed], root: Path, last: int, names: set[str], *, filte
     from rich.console import Console
 
     from energyscope.reporting.listing import collections_table, runs_table
-    from energyscope.reporting.terminal_text import Sanitized, printable
+    from energyscope.reporting.terminal_text import print_table, printable
 
     console = Console()
     tables = []
@@ -96,10 +96,7 @@ def _print(runs: list[Indexed], root: Path, last: int, names: set[str], *, filte
         )
         typer.echo(few)
     for table in filter(None, tables):
-        if console.is_terminal:
-            console.print(Sanitized(table.filled().rich(console.width)))
-        else:
-            typer.echo(table.filled().delimited(clean=printable), nl=False)
+        print_table(table.filled(), console)
 
 
 @app.command("tag")

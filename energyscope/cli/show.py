@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from energyscope.cli.errors import reading_runs, report_errors
-from energyscope.cli.options import DEFAULT_ROOT, Root
+from energyscope.cli.options import DEFAULT_ROOT, Carbon, Price, Rate, Root, budget_of, without_budget
 from energyscope.cli.output import draw
-from energyscope.reporting.terminal_text import printable
+from energyscope.reporting.terminal_text import print_table
 
 
 @report_errors
@@ -26,26 +26,34 @@ def command(
             "lists all) [default: the answer and the main tables].",
         ),
     ] = None,
+    price: Price = None,
+    carbon: Carbon = None,
+    rate: Rate = None,
     root: Root = DEFAULT_ROOT,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with raw numbers.")] = False,
 ) -> None:
-    """Print a run's answer and main tables, or one table in full (in a pipe: tab-separated)."""
+    """Print a run's answer and main tables, or one table in full (in a pipe: tab-separated).
+
+    With --price, --carbon or --rate, also what tokens or requests take in kWh, money and CO2e; the run stays as it
+    is (`energyscope report` keeps them with it).
+    """
     from rich.console import Console
 
+    from energyscope.reporting.run.budget import priced
     from energyscope.reporting.run.terminal import record, show
     from energyscope.runs.store import find_to_read, load_run
     from energyscope.runs.sweeps import is_sweep
     from energyscope.serving.run import is_serving
 
+    budget = budget_of(price, carbon, rate)
     sweep = next((path for path in (Path(run), root / run) if is_sweep(path)), None)
-    if sweep is not None:
-        _show_sweep(sweep, table, as_json=as_json)
+    path = sweep or find_to_read(run, root)
+    if sweep is not None or is_serving(path):
+        if budget:
+            raise without_budget(run)
+        (_show_server if sweep is None else _show_sweep)(path, table, as_json=as_json)
         return
-    path = find_to_read(run, root)
-    if is_serving(path):
-        _show_server(path, table, as_json=as_json)
-        return
-    loaded = load_run(path)
+    loaded = priced(load_run(path), budget) if budget else load_run(path)
     if as_json:
         typer.echo(json.dumps(record(loaded, table), indent=1, default=str))
     else:
@@ -71,10 +79,8 @@ def _show_server(path: Path, table: str | None, *, as_json: bool) -> None:
         typer.echo(json.dumps(server.document if named is None else named.records(), indent=1))
     elif table is None:
         draw(lambda width: serving_text(server, width))
-    elif Console().is_terminal:
-        draw(table_of(server, table).rich)
     else:
-        typer.echo(table_of(server, table).delimited(clean=printable), nl=False)
+        print_table(table_of(server, table), Console(), modelled=server.run.modelled)
 
 
 def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:

@@ -7,8 +7,9 @@ by kind (each added up over its components) where they do not: another model, or
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from energyscope.runs.store import Run
     from energyscope.serving.run import ServingRun
 
+    GivenRun = Run | str | Path
 AnyRun = TypeVar("AnyRun", "Run", "ServingRun")
 
 
@@ -121,17 +123,15 @@ class Comparison:
             yield from ((of.other, at, item) for item in rows if item.name in LEADS[of.basis])
 
 
-def compare(runs: Sequence[Run | str | Path]) -> Comparison:
-    """Compare runs, or those at paths or of names, with the first of them.
+def compare(*runs: GivenRun | Iterable[GivenRun]) -> Comparison:
+    """Compare runs, or those at paths or of names, with the first of them: given one by one, or in a list.
 
     Raises:
         UsageError: fewer than two runs were given.
         RunError: one cannot be read.
 
     """
-    if len(runs) < 2:
-        raise UsageError("compare needs at least two runs: energyscope compare RUN RUN")
-    baseline, *others = loaded = with_unique_names(read_runs(runs))
+    baseline, *others = loaded = read_runs("compare", runs)
     generations = (compare_generations(baseline, other) for other in others)
     benchmarks = (compare_benchmarks(baseline, other) for other in others)
     comparison = Comparison(
@@ -146,16 +146,25 @@ def compare(runs: Sequence[Run | str | Path]) -> Comparison:
     return comparison
 
 
-def read_runs(runs: Sequence[Run | str | Path]) -> list[Run]:
-    """Return runs, those read that are given by their paths or names.
+def read_runs(command: str, given: Iterable[GivenRun | Iterable[GivenRun]]) -> list[Run]:
+    """Return two runs or more with unique names for a command, those read that are given by their paths or names.
 
     Raises:
+        UsageError: there are fewer, or one is something else.
         RunError: one cannot be read.
 
     """
-    from energyscope.runs.store import load_run
+    from energyscope.runs.store import Run, load_run
 
-    return [load_run(run) if isinstance(run, str | Path) else run for run in runs]
+    lists = (item if isinstance(item, Iterable) and not isinstance(item, str) else (item,) for item in given)
+    runs = list(chain.from_iterable(lists))
+    if len(runs) < 2:
+        raise UsageError(f"{command} needs at least two runs: energyscope {command} RUN RUN")
+    loaded = [load_run(run) if isinstance(run, str | Path) else run for run in runs]
+    for run in loaded:
+        if not isinstance(run, Run):
+            raise UsageError(f"{run!r} is no run: give {command} runs, or their paths or names")
+    return with_unique_names(loaded)
 
 
 def with_unique_names(runs: Sequence[AnyRun]) -> list[AnyRun]:

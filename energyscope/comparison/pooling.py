@@ -21,14 +21,13 @@ boards have more than one run, those are taken as independent, although they sha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from energyscope import format as fmt
 from energyscope.comparison.basis import DYNAMIC, MEASURES, TOTAL, Basis, Measure, basis_of
-from energyscope.comparison.compare import read_runs, with_unique_names
+from energyscope.comparison.compare import read_runs
 from energyscope.comparison.conditions import (
     BOARD,
     NAMES,
@@ -51,6 +50,7 @@ from energyscope.runs.phases import same_phases
 from energyscope.runs.tree import EnergyTree, Node, energy_tree
 
 if TYPE_CHECKING:
+    from energyscope.comparison.compare import GivenRun
     from energyscope.runs.store import Run
 
 WHOLE = "whole pass"
@@ -131,20 +131,17 @@ class Pooled:
         return pooled_screen(self)
 
 
-def pool(runs: Sequence[Run | str | Path]) -> Pooled:
-    """Make one estimate of several runs of one model under the same settings, given also by paths or names.
+def pool(*given: GivenRun | Iterable[GivenRun]) -> Pooled:
+    """Make one estimate of several runs of one model under the same settings.
+
+    They are given one by one or in a list, also by their paths or names.
 
     Raises:
         UsageError: fewer than two runs, one of them twice, or other settings than those of the first.
         RunError: one cannot be read.
 
     """
-    if len(runs) < 2:
-        raise UsageError("pool needs at least two runs: energyscope pool RUN RUN")
-    return _pool(with_unique_names(read_runs(runs)))
-
-
-def _pool(runs: Sequence[Run]) -> Pooled:
+    runs = read_runs("pool", given)
     first = runs[0]
     shared = [dict(same_phases(first, other) or [(None, None)]) for other in runs]  # its own names first
     scenes = [name for name in shared[0] if all(name in names for names in shared)]

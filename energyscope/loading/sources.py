@@ -88,5 +88,5 @@ def find_model(reference: str) -> ModelSource:
         return other
     raise UsageError(
         f"no model is called {reference!r} (nor is it a folder, or a Hugging Face id like owner/name)"
-        f"{did_you_mean(reference.lower(), list(model_names()))}"
+        f"{did_you_mean(reference.lower(), model_names(), 'energyscope models')}"
     )

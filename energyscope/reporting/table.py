@@ -120,6 +120,13 @@ class Table:
         """Return the first rows alone."""
         return replace(self, rows=self.rows[:most], more=self.more + max(len(self.rows) - most, 0))
 
+    def marked(self, *, modelled: bool) -> Table:
+        """Return the table with a column that says MODELLED where it is: no title does so in files and pipes."""
+        if not modelled:
+            return self
+        rows = [{**row, "meter": "MODELLED"} for row in self.rows]
+        return replace(self, columns=[*self.columns, Column("meter", "Meter")], rows=rows)
+
     def texts(self) -> list[list[str]]:
         """Return what is written in every cell."""
         return [[column.text(row.get(column.key)) for column in self.columns] for row in self.rows]

@@ -14,6 +14,8 @@ from rich.segment import Segment
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
+    from energyscope.reporting.table import Table
+
 
 def printable(text: object) -> str:
     """Return a text in one line, without what would steer a terminal."""
@@ -35,6 +37,15 @@ def shortened(drawings: Iterable[RenderableType], width: int, most: int) -> Rend
         if len(measure.render_lines(drawing, measure.options.update(width=width))) <= most:
             break
     return drawing
+
+
+def print_table(table: Table, console: Console, *, modelled: bool = False) -> None:
+    """Print a table: drawn on a terminal, else whole and tab-separated, ``modelled`` joules marked in a column."""
+    if console.is_terminal:
+        console.print(Sanitized(table.filled().rich(console.width)))
+    else:
+        console.file.write(table.marked(modelled=modelled).delimited(clean=printable))
+        console.file.flush()  # a reader that left is an error of the command
 
 
 class Sanitized:

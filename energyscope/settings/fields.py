@@ -120,8 +120,8 @@ class Setting:
             raise UsageError(f"{self.option} must be {self.least:g} or more, not {value}")
         if self.above is not None and not (self.above < value <= self.most and math.isfinite(value)):
             bound = "" if math.isinf(self.most) else f" and at most {self.most / self.per_unit:,g}"
-            shown = f"{value / self.per_unit:g}"
-            raise UsageError(f"{self.option} must be above {self.above:g}{bound} {self.unit}, not {shown}")
+            limits = f"{self.above:g}{bound} {self.unit}".rstrip()
+            raise UsageError(f"{self.option} must be above {limits}, not {value / self.per_unit:g}")
 
 
 def setting(

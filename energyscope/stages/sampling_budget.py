@@ -135,12 +135,12 @@ def replay_time(
     longer_s = max(0.0, pass_s - usual_s) * wholes / len(plan)
     window_s = max(TOGETHER * usual_s, TURNS * pass_s) if together else usual_s + longer_s
     each = 1 if together else len(plan)
-    windows, passes = first_windows(each, sampling_budget), sampling_budget.passes
+    windows, passes = first_windows(each, sampling_budget) - together, sampling_budget.passes
     least_s = seconds(windows, passes)
     if sampling_budget.brief:
         return ReplayTime(windows, windows, least_s, least_s + host_paced_s(passes + 1))
     limit = sampling_budget.limit(meter_window_s, modelled=modelled, took_s=pass_s)
-    windows_most = limit * each + 1
+    windows_most = limit * each + (not together)
     return ReplayTime(windows, windows_most, least_s, seconds(windows_most, limit) + host_paced_s(limit + 1))
 
 

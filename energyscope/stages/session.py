@@ -100,6 +100,7 @@ class Session:
         anchor = next(target for target in plan if target.key == f"node:{ROOT}")
         each = self._runs(plan)
         steps = _Steps(progress, self.stage, total=first_windows(each, self.sampling_budget))
+        steps.total -= self.instruments.in_model is not None  # the model's windows are those of its parts
         steps.done = min(self._begun, self.sampling_budget.passes) * each  # of a profile that was stopped
         progress(self.stage, "preheating", steps.done, steps.total)
         self._warm(anchor, self.sampling_budget.preheat_s)
@@ -116,8 +117,8 @@ class Session:
             others = [target for target in lacking if target is not anchor]
             steps.total += self._runs([anchor, *others])
             self._pass(number, anchor, others, steps)
-        self._timed.clear()
-        self._measure(anchor, number + 1, steps, last=True)
+        if self.instruments.in_model is None:
+            self._measure(anchor, number + 1, steps, last=True)
         self._retake_stalled(plan, steps)
         self._idle(number + 1)
         self._redo(plan, anchor, steps)
@@ -226,7 +227,8 @@ class Session:
             if self._pauses.tune(entry):
                 self.keep(entry)
                 entry = self._window(target, number)
-            if records.should_retake(entry, self.entries):  # once, then it is kept as it is
+            alone = not self.instruments.times_in_model(target)  # else the others of its pass belong to it
+            if alone and records.should_retake(entry, self.entries):  # once, then it is kept as it is
                 self.keep(entry)
                 let_settle(self.meter, self.instruments.clock)
                 entry = self._window(target, number)

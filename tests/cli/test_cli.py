@@ -120,7 +120,10 @@ def test_help_is_fast(tmp_path):
 
 def test_an_unknown_model_gets_a_suggestion(tmp_path, command):
     """A misspelt model name is refused with what was probably meant."""
-    refused(command("run", "tiny-gtp2", cwd=tmp_path), 2, "tiny-gpt2")
+    refused(command("run", "tiny-gtp2", cwd=tmp_path), 2, "did you mean 'tiny-gpt2'", "`energyscope models` lists")
+    unlike = command("run", "nosuch", cwd=tmp_path)
+    refused(unlike, 2, "): `energyscope models` lists")
+    assert "gpt" not in unlike.stderr
     assert not (tmp_path / "runs").exists()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from run_builder import Eager, build_run
+from run_builder import Eager, Shape, build_run
 from typer.testing import CliRunner
 
 from energyscope.cli.app import app
@@ -41,6 +41,19 @@ def test_a_pipe_gets_tabs_and_a_file_the_same(root: Path, tmp_path: Path) -> Non
     low, value, high = (float(printed[0][f"energy_mj{end}"]) for end in ("_low", "", "_high"))
     assert low < value < high
     assert list(csv.DictReader(target.open())) == printed
+
+
+def test_modelled_joules_are_marked(root: Path, tmp_path: Path) -> None:
+    """GIVEN modelled runs THEN lines of a pipe and of the file say MODELLED; measured ones have no column."""
+    for name, scale in (("a", 0.97), ("b", 1.0)):
+        build_run(tmp_path / name, Shape(modelled=True, scale=scale))
+    target = tmp_path / "pooled.csv"
+    printed = list(
+        csv.DictReader(invoke(tmp_path, "a", "b", "--csv", str(target)).stdout.splitlines(), delimiter="\t")
+    )
+    assert {row["meter"] for row in printed} == {"MODELLED"}
+    assert list(csv.DictReader(target.open())) == printed
+    assert "meter" not in invoke(root, "a", "b").stdout.splitlines()[0].split("\t")
 
 
 def test_the_line_says_runs_boards_and_how_they_differ(root: Path) -> None:

@@ -115,6 +115,17 @@ def test_a_pipe_gets_plain_lines(runs, show):
     assert "\x1b" not in done.stdout
 
 
+def test_a_pipe_marks_modelled_joules(runs, narrow, show):
+    """GIVEN a modelled run in a pipe THEN every row says MODELLED; a measured run has no such column."""
+    folder, _ = narrow
+    names, *rows = (
+        line.split("\t") for line in show("modelled", "--table", "kinds", cwd=folder).stdout.splitlines()
+    )
+    assert names[-1] == "meter"
+    assert {row[-1] for row in rows} == {"MODELLED"}
+    assert "meter" not in show("gpt2-one", "--table", "kinds", cwd=runs).stdout
+
+
 def test_json_for_machines(runs, show):
     """`--json` prints the summary with the answer and names of tables, or one table's rows, with raw numbers."""
     done = show("gpt2-one", "--json", cwd=runs)

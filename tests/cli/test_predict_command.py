@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 
@@ -23,10 +24,12 @@ def root(tmp_path_factory):
     return folder
 
 
-def predict(root, *arguments, runs="s", lengths=LENGTHS, columns=160):
+def predict(root, *arguments, runs="s", lengths=LENGTHS, columns=160, piped=False):
+    """Call the command as on a terminal of some columns, without styles; or in a pipe."""
     chosen = [word for tokens in lengths for word in ("--from", f"{runs}{tokens}")]
     given = ["predict", "tiny-gpt2", *chosen, "--root", str(root), *arguments]
-    return CliRunner().invoke(app, given, env={"COLUMNS": str(columns)})
+    terminal = {} if piped else {"FORCE_COLOR": "1", "TERM": "dumb", "LINES": "50"}
+    return CliRunner().invoke(app, given, env={"COLUMNS": str(columns), **terminal})
 
 
 def test_a_table_says_what_is_predicted(root):
@@ -63,6 +66,18 @@ def test_modelled_joules_say_so(root):
     done = predict(root, "--sequence-length", "96", runs="m")
     assert "Energy (MODELLED)" in done.output
     assert "MODELLED: every joule is time x stated watts" in done.output
+
+
+@pytest.mark.parametrize(("runs", "meters"), [("s", {None}), ("m", {"MODELLED"})])
+def test_a_pipe_gets_tabs(root, runs, meters):
+    """GIVEN a pipe THEN raw values are tab-separated, with why a row is outside, and MODELLED in a column."""
+    done = predict(root, "--sequence-length", "500", runs=runs, columns=20, piped=True)
+    rows = list(csv.DictReader(done.output.splitlines(), delimiter="\t"))
+    assert rows[0]["part"] == "whole model"
+    assert float(rows[0]["energy_mj_low"]) < float(rows[0]["energy_mj"]) < float(rows[0]["energy_mj_high"])
+    assert {row.get("meter") for row in rows} == meters
+    assert rows[0]["data"] == "outside"
+    assert "beyond-cells" in rows[0]["note"]
 
 
 def test_outside_is_said(root):

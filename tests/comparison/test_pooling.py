@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -170,11 +171,22 @@ def test_a_copy_of_a_run_is_not_another_run(tmp_path: Path) -> None:
 
 
 def test_runs_may_be_named(tmp_path: Path) -> None:
-    """GIVEN paths THEN they are read, by `pool` as by `compare`."""
+    """GIVEN paths, one by one or in a list, THEN they are read, by `pool` as by `compare`."""
     runs = [build_run(tmp_path / name, Shape(scale=scale)) for name, scale in (("a", 1.0), ("b", 1.02))]
     paths = [run.path for run in runs]
-    assert energyscope.pool(paths) == energyscope.pool(runs)
-    assert energyscope.compare([str(path) for path in paths]).pairs[0].other == "b"
+    assert energyscope.pool(paths) == energyscope.pool(runs) == energyscope.pool(*paths)
+    for given in ([[str(path) for path in paths]], paths, runs):
+        assert energyscope.compare(*given).pairs[0].other == "b"
+
+
+@pytest.mark.parametrize("command", [energyscope.compare, energyscope.pool])
+def test_what_is_no_run_is_named(tmp_path: Path, command: Callable[..., object]) -> None:
+    """GIVEN one name, or a thing that is no run, THEN a usage error says what to give."""
+    with pytest.raises(UsageError, match="at least two runs"):
+        command("ab")
+    run = build_run(tmp_path / "a", Shape(layers=1))
+    with pytest.raises(UsageError, match=r"3\.5 is no run: give (compare|pool) runs"):
+        command(run, 3.5)
 
 
 def test_only_boards_of_runs_that_count_are_told(tmp_path: Path) -> None:

@@ -29,13 +29,14 @@ class Sample:
     names: tuple[str, ...] = setting((), "Of whom.", FIRST, lower=True)
     interval_s: float = setting(0.1, "Apart.", FIRST, option="--interval", above=0, most=10, per_unit=1e-3)
     place: Path = setting(Path("here"), "Where.", FIRST)
+    rate: float = setting(1.0, "How often.", FIRST, above=0)
     other: int = 3
 
 
 def test_a_field_says_all_about_its_option():
     """GIVEN fields with types, THEN kind, choices, option and whether there are several or none follow."""
     declared = settings_of(Sample)
-    assert list(declared) == ["size", "share", "way", "lengths", "names", "interval_s", "place"]
+    assert list(declared) == ["size", "share", "way", "lengths", "names", "interval_s", "place", "rate"]
     assert (declared["size"].kind, declared["size"].option) == (int, "--size")
     assert (declared["share"].kind, declared["share"].optional) == (float, True)
     assert declared["way"].choices == ("left", "right")
@@ -81,6 +82,7 @@ def test_a_default_is_written_as_it_would_be_given():
         ({"size": 0}, "--size must be 1 or more, not 0"), ({"way": "rigth"}, "did you mean 'right'"),
         ({"share": 1.5}, "--share must be above 0 and at most 1 of all, not 1.5"),
         ({"lengths": (4, 0)}, "--length must be 1 or more, not 0"), ({"lengths": ()}, "--length names nothing"),
+        ({"rate": 0.0}, "--rate must be above 0, not 0"),
         ({"interval_s": 20.0}, "at most 10,000"), ({"share": float("nan")}, "--share must be above 0"),
     ],
 )  # fmt: skip

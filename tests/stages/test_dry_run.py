@@ -35,7 +35,7 @@ def test_a_plan_counts_what_is_measured(model, tmp_path):
     planned = plan(model, tmp_path, granularity="medium", passes=4)
     assert planned.components == sum(planned.kinds.values()) == 15
     assert planned.targets == {"node": 15, "glue": 2}
-    assert planned.windows == 4 + 1  # of all together
+    assert planned.windows == 4  # of all together
     assert planned.ablations == 14 * 4 + 2 + 4 * 2  # by every method, layers skipped, kinds removed together
     assert (planned.batch_size, planned.sequence_length, planned.gpus) == (1, 32, ())
     assert list(tmp_path.iterdir()) == []
@@ -97,7 +97,7 @@ def test_effort_is_in_the_expected_time(model, tmp_path):
         plan(model, tmp_path, **change) for change in ({}, {"passes": 10}, {"component_budget_s": 20.0})
     )
     assert base.profile_seconds < base.profile_seconds_most
-    assert more.profile_seconds == pytest.approx(11 / 6 * base.profile_seconds, rel=0.05)
+    assert more.profile_seconds == pytest.approx(2 * base.profile_seconds, rel=0.05)
     assert longer.profile_seconds == base.profile_seconds
     assert longer.profile_seconds_most > 3 * base.profile_seconds_most
 

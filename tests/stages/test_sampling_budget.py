@@ -95,8 +95,8 @@ def test_targets_that_are_timed_together_share_windows():
         for count, pass_s in ((1, 0.0), (40, 0.0), (40, 10.0))
     )
     assert one == all_
-    assert all_.windows == 6
-    assert long.least_s > 6 * 10.0
+    assert all_.windows == 5
+    assert long.least_s > 5 * 10.0
 
 
 def test_a_tenth_of_all_windows_is_not_taken_again():

@@ -20,12 +20,13 @@ _FEW = 3  # runs: of two, the interval is 12.7 standard errors wide to either si
 def pooled_table(pooled: Pooled) -> Table:
     """Return the whole pass and the components of every phase, the largest first; then tokens of a generation."""
     bases = {of.basis for of in pooled.passes} | ({TOTAL} if pooled.generation else set())
+    energy = "Energy (MODELLED)" if pooled.modelled else "Work" if bases == {DYNAMIC} else "Energy"
     columns = (
         Column("phase", "Phase"),
         Column("component", "Component"),
         Column("components", "Components", "count", rank=4),
         Column("basis", "Basis", rank=5 if len(bases) == 1 else 1),
-        Column("energy", "Work" if bases == {DYNAMIC} else "Energy", "mJ"),
+        Column("energy", energy, "mJ"),
         Column("between", "Between runs (SD)", "share"),
         Column("lowest", "Lowest", "mJ", rank=2),
         Column("lowest_run", "in run", rank=6),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from energyscope.errors import UsageError
 from energyscope.intervals import Interval, finite
 from energyscope.reporting.run.generation import phase_table
 from energyscope.reporting.run.report import DECODE, RUN, Report
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
+from energyscope.runs.store import Run
+from energyscope.settings.budget import BUDGET
 
 MILLION = 1e6
 MJ_PER_KWH = 3.6e9  # millijoules
@@ -20,6 +24,27 @@ def section(report: Report) -> Content | None:
     """Return what a million tokens, or passes, take; with a rate of requests, what a year of them takes."""
     table = budget_table(report)
     return Content({"modelled": report.modelled}, (), {"budget": table}) if table else None
+
+
+def priced(run: Run, budget: Mapping[str, float]) -> Run:
+    """Return a run with the ``price``, ``carbon`` and ``rate`` that are given; its files do not get them.
+
+    Raises:
+        UsageError: no energy is known of it that they could be of.
+
+    """
+    settings = {**Report(run).part("settings"), **budget}
+    run = replace(run, document={**run.document, "settings": settings})
+    if not budget_table(Report(run)):
+        raise UsageError(
+            f"{run.name} has no energy for --price, --carbon and --rate: profile it, or leave them out"
+        )
+    return run
+
+
+def is_priced(report: Report) -> bool:
+    """Tell whether a price, CO2e or a rate is stated."""
+    return any(finite(report.part("settings").get(name)) for name in BUDGET)
 
 
 def budget_table(report: Report) -> Table:

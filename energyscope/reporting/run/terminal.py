@@ -13,13 +13,14 @@ from energyscope.intervals import interval
 from energyscope.reasons.planning import EXPORTED
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.answer import Answer
+from energyscope.reporting.run.budget import is_priced
 from energyscope.reporting.run.changes import change_table
 from energyscope.reporting.run.host import lost, of_generation, of_pass
 from energyscope.reporting.run.power_limit import lower_limit_sentence
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import tables
 from energyscope.reporting.table import Column, Table
-from energyscope.reporting.terminal_text import Sanitized, printable, shortened
+from energyscope.reporting.terminal_text import Sanitized, print_table, printable, shortened
 from energyscope.runs import schema
 from energyscope.runs.summary import summary
 
@@ -124,7 +125,9 @@ def plan_of(run: Run, width: int) -> RenderableType:
 def record(run: Run, name: str | None = None) -> Any:
     """Return what JSON holds of a run: its summary with the answer, or one table's rows with raw numbers."""
     if name in {None, SUMMARY}:
-        return {**summary(run), "answer": Answer(Report(run)).record(), "tables": list(run_tables(run))}
+        report, every = Report(run), run_tables(run)
+        budget = {"budget": every["budget"].records()} if is_priced(report) and "budget" in every else {}
+        return {**summary(run), "answer": Answer(report).record(), "tables": list(every), **budget}
     return table_of(run, str(name)).records()
 
 
@@ -136,11 +139,7 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
 
     """
     if name not in {None, SUMMARY}:
-        table = table_of(run, str(name))
-        if console.is_terminal:
-            console.print(_drawn(table, console))
-        else:
-            console.file.write(table.delimited(clean=printable))
+        print_table(table_of(run, str(name)), console, modelled=run.modelled)
         return
     console.print(Sanitized(answer_of(run, console.width)))
     report = Report(run)
@@ -149,9 +148,10 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
         console.print(printable(text), style="dim", markup=False)
     if name is None:
         every = run_tables(run)
-        for key in (key for key in every if key in _SHOWN):
+        shown = {**_SHOWN, "budget": 10} if is_priced(report) else _SHOWN
+        for key in (key for key in every if key in shown):
             console.print()
-            console.print(_drawn(every[key].head(_SHOWN[key]), console))
+            console.print(Sanitized(every[key].head(shown[key]).filled().rich(console.width)))
         if proposed := lower_limit_sentence(report):
             console.print()
             console.print(printable(proposed), markup=False)
@@ -181,7 +181,3 @@ def trials(run: Run) -> Table:
         for row in records
     ]
     return Table(columns, rows, "Trials")
-
-
-def _drawn(table: Table, console: Console) -> Sanitized:
-    return Sanitized(table.filled().rich(console.width))

@@ -42,6 +42,7 @@ class Trust:
     total: float | None
     detailed: bool
     checks: Checks
+    in_model: bool
     judged: Mapping[str, list[str]]
     noisy: float
     drifted: float | None
@@ -54,7 +55,8 @@ def trust(report: Report) -> Trust | None:
     if workload is None:
         return None
     total, checks = fmt.relative(workload.judged), workload.checks
-    judged = {} if (workload.document.get("scene") or {}).get("in_model") else _judged(report, workload)
+    in_model = bool((workload.document.get("scene") or {}).get("in_model"))
+    judged = {} if in_model else _judged(report, workload)
     counts = grades(workload.tree)
     noisy = counts["invalid"] / max(sum(counts.values()), 1)
     drift = workload.document.get("drift") or {}
@@ -72,6 +74,7 @@ def trust(report: Report) -> Trust | None:
         total=total,
         detailed=workload.detailed,
         checks=checks,
+        in_model=in_model,
         judged=judged,
         noisy=noisy,
         drifted=drifted,

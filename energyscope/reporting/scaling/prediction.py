@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from energyscope import format as fmt
@@ -39,7 +40,9 @@ def prediction_text(prediction: Prediction, width: int) -> RenderableType:
     if prediction["modelled"]:
         parts.append(Text("MODELLED: every joule is time x stated watts", style="bold yellow"))
     parts.append(Text(printable(f"from {_sources(prediction['from'])}"), style="dim"))
-    parts.append(prediction_table(prediction).filled().rich(width))
+    table = prediction_table(prediction)
+    remarked = [column for column in table.columns if column.key != "note"]  # below the table, each thing once
+    parts.append(replace(table, columns=remarked).filled().rich(width))
     return Group(*parts, *(Text(printable(line), style="dim") for line in _remarks(prediction)))
 
 
@@ -63,6 +66,7 @@ def prediction_table(prediction: Prediction) -> Table:
         Column("where", "Checked", hint="where the cells that were left out lie", rank=5),
         Column("data", "Data", hint="whether this shape lies within the cells that the law is of"),
         Column("law", "Law", rank=3),
+        Column("note", "Note", "reasons"),
     ]
     return Table(columns, [_row(row) for row in _rows(prediction)])
 
@@ -75,6 +79,7 @@ def _rows(prediction: Prediction) -> list[Prediction]:
 def _row(row: Prediction) -> dict[str, Any]:
     energy, time, held_out = from_entry(row["energy_mj"]), from_entry(row["time_us"]), row["held_out"]
     only_high = energy is not None and energy.low is None and energy.high is not None
+    notes = (*row["flags"], row["extrapolated"] and row["why"], held_out["reason"])
     return {
         "part": _name(row),
         "energy": energy,
@@ -85,6 +90,7 @@ def _row(row: Prediction) -> dict[str, Any]:
         "where": _BEYOND.get(held_out["where"]),
         "data": "outside" if row["extrapolated"] else "within",
         "law": law_name(row["law"]),
+        "note": reasons.join(str(note) for note in notes if note) or None,
     }
 
 
