@@ -167,6 +167,7 @@ def stalled_windows(entries: Sequence[Entry], *, limit: int) -> list[tuple[str, 
         for key, by_pass in times.items()
         if (middle := statistics.median(by_pass.values())) > 0
         for number, time_us in by_pass.items()
+        if time_us > 0  # what is timed as a difference may be less
     ]
     stalled = sorted((item for item in distances if item[0] > SLOW), reverse=True)
     return [(key, number) for _, key, number in stalled[:limit]]

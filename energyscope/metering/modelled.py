@@ -44,16 +44,14 @@ class ModelledMeter(WithoutProcess):
     def window_of(self, calls: Calls) -> Window:
         """Return the window of calls that a clock of their own timed, however short they are together.
 
-        Seconds that are the difference of others may be none, or negative: then energy and time are None.
+        Seconds that are the difference of others may be negative: without such, their mean would be too large.
         """
         each_s = calls.seconds / float(calls.count[-1])
-        known = each_s > 0
         return Window(
-            energy_mj=each_s * self.watts * 1e3 if known else None,
-            time_us=each_s * 1e6 if known else None,
-            power_w=self.watts if known else None,
+            energy_mj=each_s * self.watts * 1e3,
+            time_us=each_s * 1e6,
+            power_w=self.watts,
             naive_mj=None,
-            reason=None if known else reason("nothing-left"),
             ticks=len(calls.count),
             calls=int(calls.count[-1]),
             seconds=calls.seconds,
