@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+ROUNDING = 1e-9  # of a whole
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -122,6 +124,11 @@ def difference(first: Interval, second: Interval) -> Interval:
     below = math.hypot(first.below, second.above)
     above = math.hypot(first.above, second.below)
     return _around(first.value - second.value, below, above)
+
+
+def is_rounding(rest: Interval, whole: Interval | None) -> bool:
+    """Tell whether what is left of a whole is the rounding of numbers that add up to it."""
+    return whole is not None and abs(rest.value) <= ROUNDING * abs(whole.value)
 
 
 def ratio(first: Interval, second: Interval) -> Interval | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError
 from energyscope.grouping import group_by
-from energyscope.intervals import Interval, difference, finite, total
+from energyscope.intervals import Interval, difference, finite, is_rounding, total
 from energyscope.metering.nvml.limits import Limit
 from energyscope.reasons import Reason, reason
 from energyscope.runs.method import method_of
@@ -62,8 +62,9 @@ def _observation(run: Run, tree: EnergyTree) -> Observation:
     kinds = {**above, **leaves}  # a kind that is both is that of the components that have none below
     subjects = {kind: _cell(kind, nodes, run) for kind, nodes in kinds.items()}
     subjects[WHOLE] = _whole(tree, run)
-    subjects |= _residual(tree, subjects[WHOLE])
-    parts = (*leaves, *RESIDUAL) if leaves else ()
+    residual = _residual(tree, subjects[WHOLE])
+    subjects |= residual
+    parts = (*leaves, *(residual or RESIDUAL)) if leaves else ()
     phase, precision, _, batch_size, tokens = tree.key
     cache = tree.nodes[0].row.get("kv_cache")
     return Observation(
@@ -152,6 +153,8 @@ def _residual(tree: EnergyTree, whole: Cell | Reason) -> dict[str, Cell | Reason
     overhead = sum_intervals((node, node.glue) for node in inner) or Interval(0.0)
     leaves = sum_energy(tree.leaves) or Interval(0.0)
     energies = {OVERHEAD: overhead, UNEXPLAINED: difference(whole.energy, total([leaves, overhead]))}
+    if is_rounding(energies[UNEXPLAINED], whole.energy):  # parts were timed in the model
+        del energies[UNEXPLAINED]
     cells: dict[str, Cell | Reason] = {}
     for subject, energy in energies.items():
         try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.accounting.checks import Checks, KindCheck
-from energyscope.intervals import Interval, difference, finite, interval, ratio, total, total_of_same
+from energyscope.intervals import Interval, difference, finite, interval, is_rounding, ratio, total, total_of_same
 from energyscope.metering.activity import BUSY, Activity, limited_by, mean_activity
 from energyscope.metering.grades import GRADES, QUALITIES, grade
 from energyscope.reporting.charts.theme import title_of
@@ -31,7 +31,6 @@ _ACTIVITY = {
     "dram": "dram_activity",
 }
 OVERHEAD, UNEXPLAINED, OTHER = "overhead", "unexplained", "other"
-ROUNDING = 1e-9  # of the whole
 LIMITED_HINT = f"the part of the GPU that is nearest to its peak; waiting: none is at {BUSY:.0%} of it"
 _HINTS = {
     "energy": "of one pass or step, with its 95 % interval",
@@ -351,11 +350,7 @@ def _rests(nodes: Sequence[Node], whole: _Whole, scale: float) -> Iterator[dict[
         known = [(node, energy, work) for node, energy, work in entries if energy is not None]
         energy = sum_intervals((node, energy) for node, energy, _ in known)
         work = sum_known(work for *_, work in known)
-        if (
-            energy is None
-            or (kind == OTHER and not energy.value)
-            or (kind == UNEXPLAINED and _is_nothing(energy, whole))
-        ):
+        if energy is None or (kind != OVERHEAD and is_rounding(energy, whole.energy)):
             continue
         idle = None if work is None else Interval(energy.value - work.value)
         if not whole.by_work:
@@ -373,11 +368,6 @@ def _rests(nodes: Sequence[Node], whole: _Whole, scale: float) -> Iterator[dict[
             "noisy": is_noisy(work if whole.by_work else energy),
             "rest": True,
         }
-
-
-def _is_nothing(energy: Interval, whole: _Whole) -> bool:
-    """Tell whether an energy is the rounding of numbers that add up: where parts were timed in the model."""
-    return whole.energy is not None and abs(energy.value) <= ROUNDING * abs(whole.energy.value)
 
 
 def share_of(part: Interval, whole: Interval | None) -> Interval | None:
