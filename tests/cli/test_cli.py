@@ -236,8 +236,8 @@ def test_dry_run_says_what_is_measured_in_words(tmp_path, command):
     arguments = ("--granularity", "fine", "--dry-run", "--device", "cpu", "--heads", "each")
     done = command("run", "tiny-gpt2", *arguments, cwd=tmp_path)
     for words in (
-        "25 single components", "6 kinds as means over layers", "12 times the model without one kind",
-        "replay windows, about", "264 changes of the model, each compared on the evaluation data",
+        "25 single components", "6 kinds as means over layers", "overhead between the parts of ",
+        "5 windows, about", "264 changes of the model, each compared on the evaluation data",
         "time: benchmark ", ", correlate ", ", report ", "time in all: about ",
     ):  # fmt: skip
         assert words in done.stdout
