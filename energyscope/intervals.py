@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-ROUNDING = 1e-9  # of a whole
+ROUNDING = 1e-6  # of a whole
 
 
 @dataclass(frozen=True)

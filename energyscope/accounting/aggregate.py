@@ -133,7 +133,7 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
     if measured and measured.energy.windows and row.execution == "cuda-graph":
         row.host_bound = False  # one launch is at least a millisecond of work
     row.quality, reasons = _quality(measured, sources.measured.get(MODEL))
-    if component.get("varied"):
+    if component.get("varied") and not header.get("in_model"):
         row.quality = "invalid"
         reasons.append(reason("varying-inputs"))
     if component.get("work_reason"):

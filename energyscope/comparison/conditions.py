@@ -133,6 +133,11 @@ def gpus_of(document: Document) -> int | None:
     return len(_at(document, "device.spread") or (BOARD,)) if _at(document, "device.type") == "cuda" else None
 
 
+def sampling_of(document: Document) -> str:
+    """Return how components were measured: replayed alone, read in passing, or timed in the model."""
+    return "in the model" if _at(document, "scene.in_model") else _at(document, "settings.sampling") or "replay"
+
+
 _READ: dict[str, Callable[[Document], Any]] = {
     "driver": lambda document: _at(document, "device.driver") or _at(document, "environment.driver"),
     "phase": lambda document: passes_of(document)[0],
@@ -144,7 +149,7 @@ _READ: dict[str, Callable[[Document], Any]] = {
     CLOCK: lambda document: _at(document, CLOCK) or "host",
     "method": revision_of,
     EXECUTION: execution_of,
-    "settings.sampling": lambda document: _at(document, "settings.sampling") or "replay",
+    "settings.sampling": sampling_of,
 }
 
 

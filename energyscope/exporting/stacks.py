@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from energyscope import format as fmt
 from energyscope.exporting import nothing
+from energyscope.intervals import Interval, is_rounding
 from energyscope.reporting.run.report import MeasuredWorkload, Report
 from energyscope.reporting.terminal_text import printable
 
@@ -86,4 +87,6 @@ def _descend(node: Node, above: tuple[str, ...]) -> Iterator[Stack]:
     overhead = node.glue.value if node.glue else 0.0
     label = UNKNOWN if len(parts) < len(node.children) else UNEXPLAINED if node.glue else UNSPLIT
     yield (*path, OVERHEAD), overhead * UJ_PER_MJ
-    yield (*path, label), (node.energy.value - sum(parts) - overhead) * UJ_PER_MJ
+    rest = Interval(node.energy.value - sum(parts) - overhead)
+    if not is_rounding(rest, node.energy):
+        yield (*path, label), rest.value * UJ_PER_MJ

@@ -9,8 +9,7 @@ import numpy as np
 
 from energyscope.errors import UsageError
 from energyscope.metering.meter import Reading, WithoutProcess
-from energyscope.metering.ticks import Calls, Ticks
-from energyscope.metering.window import Window
+from energyscope.metering.ticks import Ticks
 from energyscope.reasons import reason
 
 PERIOD_S = 0.005
@@ -40,22 +39,6 @@ class ModelledMeter(WithoutProcess):
     def read(self) -> Reading:
         now = time.monotonic()
         return Reading(now * self.watts * 1e3, self.watts, now)
-
-    def window_of(self, calls: Calls) -> Window:
-        """Return the window of calls that a clock of their own timed, however short they are together.
-
-        Seconds that are the difference of others may be negative: without such, their mean would be too large.
-        """
-        each_s = calls.seconds / float(calls.count[-1])
-        return Window(
-            energy_mj=each_s * self.watts * 1e3,
-            time_us=each_s * 1e6,
-            power_w=self.watts,
-            naive_mj=None,
-            ticks=len(calls.count),
-            calls=int(calls.count[-1]),
-            seconds=calls.seconds,
-        )
 
     def describe(self) -> dict[str, Any]:
         return {

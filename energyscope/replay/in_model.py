@@ -1,9 +1,8 @@
 """Time components where they run, in forward passes of the model; no component is replayed.
 
 A sensor that is a thousand times too slow needs a component again and again, alone. A processor then finds its
-code, weights and inputs in the caches, where the model has meanwhile used them for others: components of the
-bundled models take 8 to 35 % less time alone than in the model. Where joules are time x watts there is no sensor,
-and a clock can be read around each call.
+code, weights and inputs in the caches, where the model has meanwhile used them for others, and takes less time.
+Where joules are time x watts there is no sensor, and a clock can be read around each call.
 
 Reading it takes time itself. So passes take turns in which only the model is timed, only its parts, only theirs:
 
@@ -20,17 +19,16 @@ import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from energyscope.components import Component
 from energyscope.functions import FunctionCall, answered, exchanged_forward
 from energyscope.grouping import group_by
 from energyscope.metering.modelled import ModelledMeter
-from energyscope.metering.ticks import Calls
+from energyscope.metering.window import Window
 from energyscope.replay.calls import Call, no_garbage_collection
 from energyscope.replay.marks import Clock
 from energyscope.replay.replay_setup import ReplaySetup
@@ -48,72 +46,82 @@ class Timed:
     seconds: float = 0.0
     calls: int = 0
 
+    def add(self, others: Sequence[Timed]) -> None:
+        self.seconds += sum(other.seconds for other in others)
+        self.calls += sum(other.calls for other in others)
+
 
 @dataclass(frozen=True)
-class Tally:
-    """Calls of one target over time, chunk by chunk, from a start on the monotonic clock (s)."""
+class Together:
+    """The windows of targets that were timed in the same passes, None without calls; their span (monotonic, s)."""
 
-    origin_s: float
-    seconds: list[float] = field(default_factory=lambda: [0.0])
-    counts: list[float] = field(default_factory=lambda: [0.0])
-
-    def add(self, parts: Sequence[Timed]) -> None:
-        self.seconds.append(self.seconds[-1] + sum(part.seconds for part in parts))
-        self.counts.append(self.counts[-1] + sum(part.calls for part in parts))
-
-    @property
-    def calls(self) -> Calls:
-        return Calls(self.origin_s + np.array(self.seconds), np.array(self.counts))
+    windows: Mapping[str, Window | None]
+    span_s: tuple[float, float]
 
 
 class InModel:
     """Times the components of a model on a processor in its own forward passes."""
 
     def __init__(self, setup: ReplaySetup, meter: ModelledMeter, clock: Clock | None = None) -> None:
-        self.window_of = meter.window_of
+        self._watts = meter.watts
         self._setup = setup
         self._clock = clock or time.perf_counter
         root = setup.tree.root
         self._model = Target(f"node:{root.name}", "node", (root.name,))
         self._levels = list(group_by(setup.tree, self._depth).values())
-
-    def can_time(self, target: Target) -> bool:
-        """Tell whether a target runs in the model as it is: a component, a kind, what is between components."""
-        return target.what in {"node", "group", "glue"}
+        self._chunk = 0  # passes of a level in its turn; known once a pass was timed, as is what a timer takes
+        self._timer_s = 0.0
 
     @torch.no_grad()
-    def run(self, targets: Sequence[Target], seconds: float) -> dict[str, Calls]:
-        """Return the calls of every target in forward passes that take at least some seconds.
+    def run(self, targets: Sequence[Target], seconds: float) -> Together:
+        """Return a window of every target, of forward passes that take at least some seconds.
 
-        A target's calls follow each other, as if nothing else ran between them. Restoring
-        inputs that the model writes to is part of none.
+        Targets run in the model as it is: components, kinds, what is between components. Restoring inputs that the
+        model writes to is part of none. A window's energy is time x watts; it and the time may be negative where
+        they are a difference: without such windows their mean would be too large. ``seconds`` are those of all.
         """
         with no_garbage_collection(), self._setup.round(self._model) as (step,):
-            chunk = max(1, round(TURN_S / min(self._seconds_of(step, 1) for _ in range(2))))
-            timer_s = self._timer_s(step)
+            if not self._chunk:
+                self._chunk = max(1, round(TURN_S / min(self._seconds_of(step, 1) for _ in range(2))))
+                self._timer_s = self._seconds_of_timer(step)
             begin = time.monotonic()
-            tallies = {target.key: Tally(begin) for target in targets}
+            totals = {target.key: Timed() for target in targets}
             turns = 0
             while turns == 0 or time.monotonic() < begin + seconds:
-                own = self._turn(step, chunk, WITHIN * timer_s)
+                own = self._turn(step)
                 for target in targets:
-                    tallies[target.key].add(self._of(target, own))
+                    totals[target.key].add(self._of(target, own))
                 turns += 1
-        return {key: tally.calls for key, tally in tallies.items() if tally.counts[-1]}
+            span = begin, time.monotonic()
+        return Together({key: self._window(total, turns, span) for key, total in totals.items()}, span)
+
+    def _window(self, timed: Timed, turns: int, span: tuple[float, float]) -> Window | None:
+        if not timed.calls:
+            return None
+        each_s = timed.seconds / timed.calls
+        return Window(
+            energy_mj=each_s * self._watts * 1e3,
+            time_us=each_s * 1e6,
+            power_w=self._watts,
+            naive_mj=None,
+            ticks=turns,
+            calls=timed.calls,
+            seconds=span[1] - span[0],
+        )
 
     def _depth(self, component: Component) -> int:
         return 0 if component.parent is None else 1 + self._depth(self._setup.tree[component.parent])
 
-    def _turn(self, step: Call, chunk: int, within_s: float) -> dict[str, Timed]:
+    def _turn(self, step: Call) -> dict[str, Timed]:
         """Return every component's calls in some passes of its level, without what its timer took."""
-        own: dict[str, Timed] = {}
+        within_s, own = WITHIN * self._timer_s, dict[str, Timed]()
         for level in self._levels:
             with self._timers(level) as (timed,):
-                if chunk > 1:
+                if self._chunk > 1:
                     step()
                     for one in timed.values():
                         one.seconds, one.calls = 0.0, 0
-                self._seconds_of(step, chunk)
+                self._seconds_of(step, self._chunk)
             own |= {name: Timed(one.seconds - within_s * one.calls, one.calls) for name, one in timed.items()}
         return own
 
@@ -123,7 +131,7 @@ class InModel:
             step()
         return self._clock() - begin
 
-    def _timer_s(self, step: Call) -> float:
+    def _seconds_of_timer(self, step: Call) -> float:
         """Return what timing a call costs in the model (s): how much longer it takes with a second timer.
 
         Calls of nothing, in a loop of their own, would take a third of that.
@@ -131,7 +139,7 @@ class InModel:
         with self._timers(self._levels[-1], 2) as (inner, outer):
             self._seconds_of(step, TIMED_TWICE)
         longer_s = sum(outer[name].seconds - inner[name].seconds for name in outer)
-        return max(longer_s / sum(timed.calls for timed in outer.values()), 0.0)
+        return max(longer_s / max(1, sum(timed.calls for timed in outer.values())), 0.0)
 
     def _of(self, target: Target, own: Mapping[str, Timed]) -> list[Timed]:
         """Return what makes a target's time: its members' and, of what is between components, less its parts'."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -42,9 +42,11 @@ def targets(
     itself; fine, in addition, sub-components as the mean of their kind, or one by one with ``layers="all"``. With
     ``layers="sample"`` only the first, the middle and the last layer and their blocks are measured by
     themselves, and each stands in for the layers nearest to it. With ``layers="kinds"`` everything in a layer is
-    measured as the mean of its kind, and the model without a kind is not measured. Nor is it where nothing is
-    ``replayed``, since it shows whether replay was faithful.
+    measured as the mean of its kind, and the model without a kind is not measured. Where nothing is ``replayed``,
+    all is timed at once: nothing stands in for another, single components have their own overhead, and the model
+    without a kind, which shows whether replay was faithful, is not measured.
     """
+    layers = measured_layers(layers, replayed=replayed)
     peers, chosen = _peers(tree), dict[str, Target]()
     for component in tree:
         if _as_mean(component, granularity, layers):
@@ -55,8 +57,14 @@ def targets(
             members = chosen[name].members if name in chosen else (name,)
             others = () if component.name == name else (component.name,)
             chosen[name] = Target(f"node:{name}", "node", (*members, *others))
+    alone = () if replayed else [target.members[0] for target in chosen.values() if target.what == "node"]
     checked = replayed and layers != "kinds"
-    return [*chosen.values(), *_overheads(tree, peers), *(_without(tree) if checked else ())]
+    return [*chosen.values(), *_overheads(tree, peers, alone), *(_without(tree) if checked else ())]
+
+
+def measured_layers(layers: Layers, *, replayed: bool) -> Layers:
+    """Return how each layer is measured: a sample of them would save nothing where nothing is ``replayed``."""
+    return "mean" if layers == "sample" and not replayed else layers
 
 
 def _as_mean(component: Component, granularity: Granularity, layers: Layers) -> bool:
@@ -79,12 +87,13 @@ def _measured_on(tree: ComponentTree, component: Component, names: Sequence[str]
     return nearest.name
 
 
-def _overheads(tree: ComponentTree, peers: Peers) -> Iterator[Target]:
+def _overheads(tree: ComponentTree, peers: Peers, alone: Collection[str]) -> Iterator[Target]:
+    """Yield the overhead of each component with parts, as a mean of its peers unless it is measured ``alone``."""
     done: set[str] = set()
     for component in tree:
         if component.name in done or not tree.children(component.name):
             continue
-        members = peers[component.name]
+        members = (component.name,) if component.name in alone else peers[component.name]
         done.update(members)
         yield Target(_key("glue", component, members, tree), "glue", members)
 

@@ -178,7 +178,7 @@ class RunSettings:
     )
     window_s: float | None = setting(
         None,
-        "Seconds of a replay window.",
+        "Seconds of a window.",
         HOW,
         option="--window",
         above=0,

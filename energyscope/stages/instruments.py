@@ -57,10 +57,6 @@ class Instruments:
         device = self.replay_setup.device_of(target) if self.elsewhere else None
         return self.replayer if device is None else self.elsewhere.get(device, self.replayer)
 
-    def times_in_model(self, target: Target) -> bool:
-        """Tell whether a target is timed in the model, and not replayed."""
-        return self.in_model is not None and self.in_model.can_time(target)
-
     def synchronize(self) -> None:
         """Wait until every device has done all that was queued."""
         for replayer in (self.replayer, *self.elsewhere.values()):

@@ -33,7 +33,7 @@ from energyscope.replay.marks import clock_for
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.replayer import Execution, Replayer
 from energyscope.replay.rotation import l2_bytes
-from energyscope.replay.targets import Layers, Target, targets
+from energyscope.replay.targets import Layers, Target, measured_layers, targets
 from energyscope.replay.tensors import tensors_in
 from energyscope.runs import schema
 from energyscope.stages.instruments import Instruments
@@ -88,10 +88,9 @@ def profile(  # noqa: PLR0913  what is measured, and where it goes
     ready = _set_up(loaded, workload, settings, replayed=not in_model)
     header = {
         "meter": meter.name,
-        **_header(ready.plan, loaded, workload, settings),
+        **_header(ready.plan, loaded, workload, settings, in_model=in_model),
         "tree": ready.described,
         "notes": ready.notes,
-        "in_model": in_model,
     }
     entries = list(earlier) if is_of(earlier, header) else []
 
@@ -245,7 +244,7 @@ def described_tree(
 
 
 def _header(
-    plan: Sequence[Target], loaded: LoadedModel, workload: Workload, settings: ProfileSettings
+    plan: Sequence[Target], loaded: LoadedModel, workload: Workload, settings: ProfileSettings, *, in_model: bool
 ) -> dict[str, Any]:
     """Return the settings that attribution needs, and the plan, as plain data."""
     return {
@@ -255,7 +254,8 @@ def _header(
         "batch_size": workload.batch_size,
         "context_length": workload.context,
         "kv_cache": workload.kv_cache,
-        "layers": settings.layers,
+        "layers": measured_layers(settings.layers, replayed=not in_model),
+        "in_model": in_model,
         "device": str(loaded.device),
         "devices": [str(device) for device in metered_devices(loaded)],
         "passes": settings.sampling_budget.passes,

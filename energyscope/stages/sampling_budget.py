@@ -19,7 +19,7 @@ SETTLING_REPLAYS = 3
 OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
 TICKS_S = 0.04  # and, where a sensor is read, its last tick: 0.54 s a window of 0.42 s, on an H200, all in all
 LONGER_MODEL = 8.0  # times the usual window, where the host sets the pace; half of it in a brief session
-TURNS = 4.0  # passes of the model, or more, that time each level of components once
+TURNS = 4.0  # passes of the model that time each of its usual levels once: layers, blocks, and parts of these
 TOGETHER = 8.0  # times the usual window, where one is that of all components, timed in the model
 IN_TURN_S = 0.1  # in each of the first passes, for timing a component in turn with the model
 MEASURED_BUDGET_S = 6.0
@@ -139,7 +139,9 @@ def replay_time(
     least_s = seconds(windows, passes)
     if sampling_budget.brief:
         return ReplayTime(windows, windows, least_s, least_s + host_paced_s(passes + 1))
-    limit = sampling_budget.limit(meter_window_s, modelled=modelled, took_s=pass_s)
+    limit = sampling_budget.limit(
+        meter_window_s, modelled=modelled, took_s=window_s / TOGETHER if together else pass_s
+    )
     windows_most = limit * each + (not together)
     return ReplayTime(windows, windows_most, least_s, seconds(windows_most, limit) + host_paced_s(limit + 1))
 

@@ -30,13 +30,12 @@ from energyscope.failures import ends_a_run, first_line, is_bug, out_of_memory
 from energyscope.grouping import group_by
 from energyscope.metering.group import subtract_window, sum_windows
 from energyscope.metering.interval import windows_wanted
-from energyscope.metering.ticks import Calls
 from energyscope.metering.waiting import let_settle, measure_idle, read_windows
 from energyscope.metering.window import Window
 from energyscope.progress import Progress
 from energyscope.reasons import Reason, reason
-from energyscope.replay.calls import Call
 from energyscope.replay.graphs import NotCapturableError
+from energyscope.replay.in_model import InModel, Together
 from energyscope.replay.targets import Target
 from energyscope.runs.files import as_kept
 from energyscope.stages.instruments import Instruments
@@ -87,7 +86,8 @@ class Session:
         self._retaken = 0
         self._lead_s = 0.0
         self._plan: Sequence[Target] = ()
-        self._timed: dict[str, Calls] = {}  # in the model, and not yet a window
+        self._timed: dict[str, Window | None] = {}  # in the model, and not yet kept
+        self._together = Together({}, (0.0, 0.0))
         self.window_s = sampling_budget.window_for(instruments.meter.window_s)
 
     def keep(self, entry: Mapping[str, Any]) -> None:
@@ -114,9 +114,7 @@ class Session:
         self._retake_other_speed(plan, steps)
         while lacking := self._lacking(plan):
             number += 1
-            visited = (
-                plan if self.instruments.in_model is not None else lacking
-            )  # timed together, all cost nothing more
+            visited = lacking if self.instruments.in_model is None else plan  # all, which costs nothing more
             others = [target for target in visited if target is not anchor]
             steps.total += self._runs([anchor, *others])
             self._pass(number, anchor, others, steps)
@@ -138,9 +136,8 @@ class Session:
                 self._time_beside_model(target, anchor, number)
 
     def _runs(self, targets: Sequence[Target]) -> int:
-        """Return how often something runs for a window of each target: once for all that are timed together."""
-        alone = [target for target in targets if not self.instruments.times_in_model(target)]
-        return len(alone) + (len(alone) < len(targets))
+        """Return how often something runs for a window of each target: once, where they are timed together."""
+        return len(targets) if self.instruments.in_model is None else 1
 
     def _lacking(self, targets: Sequence[Target]) -> list[Target]:
         """Return the targets whose interval is still to be narrowed, by the spread of their first windows."""
@@ -161,7 +158,11 @@ class Session:
         return windows_wanted(
             energies,
             target=self.sampling_budget.target_interval,
-            limit=self.sampling_budget.limit(self.meter.window_s, modelled=self.meter.modelled, took_s=took_s),
+            limit=self.sampling_budget.limit(
+                self.meter.window_s,
+                modelled=self.meter.modelled,
+                took_s=took_s if self.instruments.in_model is None else took_s / TOGETHER,
+            ),
             first=self.sampling_budget.passes,
         )
 
@@ -230,8 +231,7 @@ class Session:
             if self._pauses.tune(entry):
                 self.keep(entry)
                 entry = self._window(target, number)
-            alone = not self.instruments.times_in_model(target)  # else the others of its pass belong to it
-            if alone and records.should_retake(entry, self.entries):  # once, then it is kept as it is
+            if records.should_retake(entry, self.entries):  # once, then it is kept as it is
                 self.keep(entry)
                 let_settle(self.meter, self.instruments.clock)
                 entry = self._window(target, number)
@@ -293,50 +293,38 @@ class Session:
         self._unavailable.add(target.key)
         self.keep({"pass": number, "subject": target.key, "unavailable": why})
 
-    def _calls(self, target: Target, rest_s: float | None) -> Calls | None:
-        """Return a window's calls of a target: replayed, or timed in the model together with all other targets.
-
-        Of those timed together each is a window once; what is asked for again is timed again.
-        """
-        in_model = self.instruments.in_model
-        if in_model is None or not in_model.can_time(target):
-            with self.instruments.replay_setup.round(target) as round_:
-                replayer = self.instruments.replayer_of(target)
-                return replayer.run(round_, self._seconds(target), rest_s=rest_s)
+    def _timed_window(self, target: Target, number: int, in_model: InModel) -> dict[str, Any]:
+        """Return a target's window of passes that timed all targets; if it had it before, of new ones."""
         if target.key not in self._timed:
-            together = [each for each in self._plan if in_model.can_time(each)]
-            self._timed = in_model.run(together, TOGETHER * self.window_s)
-        return self._timed.pop(target.key, None)
-
-    def _windows(self, target: Target, calls: Calls) -> list[Window]:
-        """Return each device's window of a target's calls."""
-        in_model = self.instruments.in_model
-        if in_model is not None and in_model.can_time(target):
-            return [in_model.window_of(calls)]
-        return read_windows(self.meter, calls, self.instruments.clock, lead_s=self._lead_s)
-
-    def _overhead(self, target: Target) -> list[Call]:
-        """Return what each of a target's calls does besides its own work; in the model it has no such."""
-        in_model = self.instruments.in_model
-        if in_model is not None and in_model.can_time(target):
-            return []
-        return self.instruments.replay_setup.overhead(target)
+            self._together = in_model.run(self._plan, TOGETHER * self.window_s)
+            self._timed = dict(self._together.windows)
+        entry: dict[str, Any] = {"pass": number, "subject": target.key}
+        window, span = self._timed.pop(target.key), self._together.span_s
+        if window is None:
+            return {**entry, "empty": True}
+        entry |= {"period_us": window.time_us, "tick_spread": None, "begin_s": span[0], "ran_s": span}
+        return {**entry, "window": asdict(window), **records.board([]), "waited_share": None, "guard": []}
 
     def _window(self, target: Target, number: int) -> dict[str, Any]:
+        in_model = self.instruments.in_model
+        return self._timed_window(target, number, in_model) if in_model else self._replayed_window(target, number)
+
+    def _replayed_window(self, target: Target, number: int) -> dict[str, Any]:
         """Replay a target for a window, less what is not its own: pauses, and the restoring of its inputs."""
         rest_s = self._pauses.of(target.key)
-        calls = self._calls(target, rest_s)
+        replayer = self.instruments.replayer_of(target)
+        with self.instruments.replay_setup.round(target) as round_:
+            calls = replayer.run(round_, self._seconds(target), rest_s=rest_s)
         entry: dict[str, Any] = {"pass": number, "subject": target.key}
         if calls is None:
             return {**entry, "empty": True}
-        windows = self._windows(target, calls)
+        windows = read_windows(self.meter, calls, self.instruments.clock, lead_s=self._lead_s)
         host_mj = calls.host_mj_each
         entry |= {"period_us": windows[0].time_us, "tick_spread": windows[0].power_spread}
         begin, end = calls.span_s
         states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
-        overhead = self._overhead(target)
+        overhead = self.instruments.replay_setup.overhead(target)
         if overhead or rest_s is not None:
-            replayer = self.instruments.replayer_of(target)
             alone = replayer.run(overhead, self.window_s + self._lead_s, rest_s=rest_s)
             if alone is not None:
                 others = read_windows(self.meter, alone, self.instruments.clock, lead_s=self._lead_s)

@@ -7,6 +7,7 @@ import pytest
 from run_builder import Eager, Shape, build_run
 
 from energyscope.comparison.compare import compare
+from energyscope.comparison.conditions import value_of
 from energyscope.comparison.difference import Difference
 from energyscope.comparison.parts import topmost
 from energyscope.errors import UsageError
@@ -276,3 +277,9 @@ def test_one_run_is_not_enough(tmp_path: Path) -> None:
     """GIVEN one run, THEN a usage error says how to call it."""
     with pytest.raises(UsageError, match="at least two runs"):
         compare([build_run(tmp_path / "a")])
+
+
+def test_runs_that_replayed_and_runs_that_timed_in_the_model_differ():
+    """How components were measured is a condition: alone they take less than in the model."""
+    values = [value_of({"scene": scene}, "settings.sampling") for scene in ({"in_model": True}, {}, None)]
+    assert values == ["in the model", "replay", "replay"]

@@ -82,8 +82,7 @@ def timed_parts(clock):
 def test_what_each_takes_in_the_model_is_told_apart(clock):
     """GIVEN parts of known seconds THEN each has its own, overhead the rest, and nothing what the clock takes."""
     plan, timed = timed_parts(clock)
-    calls = timed.run(plan, 0.0)
-    each = {key: one.seconds / one.count[-1] for key, one in calls.items()}
+    each = {key: window.time_us / 1e6 for key, window in timed.run(plan, 0.0).windows.items()}
     assert each == pytest.approx(
         {
             "node:model": 32.0,
@@ -91,10 +90,34 @@ def test_what_each_takes_in_the_model_is_told_apart(clock):
             **{f"node:parts.{layer}.parts.0": 5.0 for layer in range(2)},
             **{f"node:parts.{layer}.parts.1": 7.0 for layer in range(2)},
             "glue:model": 2.0,
-            "glue:parts.{layer}": 3.0,
+            "glue:parts.{layer} like parts.0": 3.0,
+            "glue:parts.{layer} like parts.1": 3.0,
         },
         abs=READ_S / 100,
     )
+
+
+def test_what_a_pass_does_not_call_has_no_window(clock):
+    """GIVEN a part that is passed over THEN it has no window, and the others keep theirs."""
+    model = of_parts(clock)
+    tree = component_tree(model, ADAPTER, "medium")
+    timed = InModel(ReplaySetup(tree, capture(tree, READY), None), ModelledMeter(10.0), clock)
+    plan = targets(tree, "medium", replayed=False)
+    for block in model.parts:
+        del block.parts[:]
+    windows = timed.run(plan, 0.0).windows
+    assert windows["node:parts.0.parts.0"] is None
+    assert windows["node:model"].time_us / 1e6 == pytest.approx(
+        8.0, abs=2 * READ_S
+    )  # no part tells what timing takes
+
+
+def test_an_overhead_may_be_less_than_nothing_in_one_window(clock):
+    """GIVEN turns of another pace THEN the difference stands, so that parts add up to the whole."""
+    plan, timed = timed_parts(clock)
+    own = {component.name: in_model.Timed(1.0, 1) for component in timed._setup.tree}
+    overhead = timed._of(next(target for target in plan if target.key == "glue:model"), own)
+    assert sum(part.seconds for part in overhead) == 1.0 - 2 * 1.0
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -104,12 +127,11 @@ def test_every_component_of_a_model_is_timed(family):
     captures = capture(tree, inputs())
     plan = targets(tree, "fine", replayed=False)
     timed = InModel(ReplaySetup(tree, captures, None), ModelledMeter(65.0))
-    calls = timed.run(plan, 0.0)
-    assert all(timed.can_time(target) for target in plan)
-    passes = calls["node:model"].count[-1]
+    windows = timed.run(plan, 0.0).windows
+    passes = windows["node:model"].calls
     for target in plan:
         members = target.members[:1] if target.what == "node" else target.members
-        assert calls[target.key].count[-1] == passes * sum(captures[name].calls for name in members)
+        assert windows[target.key].calls == passes * sum(captures[name].calls for name in members)
     assert not any("forward" in vars(module) for module in tree.root.module.modules())
     with torch.no_grad():
         again = tree.root.module(**captures["model"].kwargs).logits
@@ -119,7 +141,7 @@ def test_every_component_of_a_model_is_timed(family):
 def test_a_window_is_time_x_watts(clock):
     """GIVEN calls that a clock of their own timed THEN the energy of each is its seconds x watts."""
     plan, timed = timed_parts(clock)
-    window = timed.window_of(timed.run(plan, 0.0)["node:parts.0.parts.0"])
+    window = timed.run(plan, 0.0).windows["node:parts.0.parts.0"]
     assert window.energy_mj == pytest.approx(50e3, rel=1e-3)
     assert window.time_us == pytest.approx(5e6, rel=1e-3)
     assert (window.power_w, window.reason) == (10.0, None)

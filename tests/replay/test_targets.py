@@ -29,6 +29,16 @@ def test_targets_of_each_granularity():
     assert not any(key.startswith("group:") for key in everyone)
 
 
+def test_what_is_timed_in_the_model_stands_for_itself():
+    """GIVEN no replay THEN a sample leaves out nothing, each has its own overhead, and no kind is bypassed."""
+    plan = targets(tree_of("gpt2", n_layer=5), "fine", "sample", replayed=False)
+    assert all(len(target.members) == 1 for target in plan if target.what == "node")
+    assert {f"glue:transformer.h.{{layer}} like transformer.h.{layer}" for layer in range(5)} <= {
+        target.key for target in plan
+    }
+    assert {target.what for target in plan} == {"node", "group", "glue"}
+
+
 def test_layers_that_are_built_differently_do_not_share_inputs():
     """GIVEN a layer with another MLP width THEN its sub-components are measured apart from the others'."""
     tree = tree_of("gpt2")

@@ -34,7 +34,7 @@ def test_a_plan_counts_what_is_measured(model, tmp_path):
     """Components, targets by what they are, windows and ablations are those of the run."""
     planned = plan(model, tmp_path, granularity="medium", passes=4)
     assert planned.components == sum(planned.kinds.values()) == 15
-    assert planned.targets == {"node": 15, "glue": 2}
+    assert planned.targets == {"node": 15, "glue": 3}
     assert planned.windows == 4  # of all together
     assert planned.ablations == 14 * 4 + 2 + 4 * 2  # by every method, layers skipped, kinds removed together
     assert (planned.batch_size, planned.sequence_length, planned.gpus) == (1, 32, ())

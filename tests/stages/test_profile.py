@@ -50,7 +50,7 @@ def test_outputs_that_are_nan_are_named(tmp_path):
     assert notes_of(entries) == [reason("outputs-are-nan", component="transformer.h.1.mlp")]
 
 
-def profiled(loaded, *, passes=PASSES, progress=silent, meter=None, **settings):
+def profiled(loaded, *, passes=PASSES, progress=silent, meter=None, earlier=(), **settings):
     """Return the books of a short profile on modelled joules, and its journal."""
     entries = []
     settings = {"granularity": "fine", **settings}
@@ -61,6 +61,7 @@ def profiled(loaded, *, passes=PASSES, progress=silent, meter=None, **settings):
             profile_inputs(loaded, sequence_length=8),
             meters,
             ProfileSettings(sampling_budget=sampling_budget, **settings),
+            earlier=earlier,
             journal=entries.append,
             progress=progress,
         )
@@ -163,6 +164,18 @@ def test_the_header_says_what_is_needed_to_close_the_books(measured):
     assert notes_of(measured[1]) == header["notes"]
 
 
+def test_a_profile_in_the_model_goes_on_after_its_last_whole_pass(tmp_path):
+    """GIVEN the journal of a first pass THEN it stays, and the second follows."""
+    loaded = loaded_model(tmp_path, "gpt2")
+    _, entries = profiled(loaded, passes=2, granularity="medium")
+    second = next(index for index, entry in enumerate(entries) if entry.get("pass") == 1)
+    cut = json.loads(json.dumps(entries[:second]))
+    books, journal = profiled(loaded, passes=2, granularity="medium", earlier=cut)
+    assert {entry["pass"] for entry in journal if "window" in entry} == {1}
+    assert {row.windows for row in books.rows} == {2}
+    assert books.closure["leaves"]["energy"] == pytest.approx(1.0)
+
+
 class Counted(ModelledMeter):
     """A counter of the processor: its ticks are real, so that components are replayed."""
 
@@ -170,10 +183,15 @@ class Counted(ModelledMeter):
     modelled = False
 
 
-def test_each_kind_has_its_differential(tmp_path, monkeypatch):
-    """What the model saves without a kind is shared among the kind's rows, but those inside of their own kind."""
+@pytest.fixture
+def brief_idling(monkeypatch):
+    """Wait hardly for a counter's idle power."""
     for wait in ("SETTLE_S", "IDLE_S"):
         monkeypatch.setattr(waiting, wait, 0.02)
+
+
+def test_each_kind_has_its_differential(tmp_path, brief_idling):
+    """What the model saves without a kind is shared among the kind's rows, but those inside of their own kind."""
     loaded = loaded_model(tmp_path, "llama")
     books, entries = profiled(loaded, passes=2, meter=Counted(65.0), granularity="medium")
     assert entries[0]["header"]["in_model"] is False
@@ -187,10 +205,10 @@ def test_each_kind_has_its_differential(tmp_path, monkeypatch):
         assert all(row.differential_mj is None for row in rows if row.component not in shared)
 
 
-def test_a_sample_of_the_layers_stands_in_for_the_others(tmp_path):
+def test_a_sample_of_the_layers_stands_in_for_the_others(tmp_path, brief_idling):
     """GIVEN five layers WHEN three are sampled THEN the others' rows are reused values of the nearest one."""
     loaded = loaded_model(tmp_path, "gpt2", n_layer=5)
-    books, _ = profiled(loaded, passes=2, granularity="medium", layers="sample")
+    books, _ = profiled(loaded, passes=2, granularity="medium", layers="sample", meter=Counted(65.0))
     layers = [row for row in books.rows if row.level == "layer"]
     assert [row.reused for row in layers] == [False, True, False, True, False]
     assert layers[1].energy_mj == layers[0].energy_mj

@@ -22,7 +22,7 @@ from energyscope.stages.sampling_budget import (
     REWARM_S,
     SamplingBudget,
 )
-from energyscope.stages.session import Session
+from energyscope.stages.session import Session, in_whole_passes
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 MODEL = SimulatedCall(20.0, 80.0)  # 250 W
@@ -671,3 +671,11 @@ def test_a_load_runs_until_its_power_has_settled(excess, lasts_s):
     assert all(
         row.energy_mj == pytest.approx(rounds[f"node:{row.component}"][0].energy_mj, rel=0.005) for row in rows
     )
+
+
+def test_what_was_timed_together_is_taken_again_together():
+    """GIVEN slow windows in two passes, and room for one THEN all targets of the slower pass are timed again."""
+    plan = [target("node:model"), target("node:a"), target("node:b")]
+    slow = [("node:a", 1), ("node:b", 4), ("node:a", 4)]
+    assert in_whole_passes(slow, plan, limit=5) == [(each.key, 4) for each in plan]
+    assert in_whole_passes(slow, plan, limit=2) == []

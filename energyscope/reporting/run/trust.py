@@ -55,7 +55,7 @@ def trust(report: Report) -> Trust | None:
     if workload is None:
         return None
     total, checks = fmt.relative(workload.judged), workload.checks
-    in_model = bool((workload.document.get("scene") or {}).get("in_model"))
+    in_model = timed_in_model(workload)
     judged = {} if in_model else _judged(report, workload)
     counts = grades(workload.tree)
     noisy = counts["invalid"] / max(sum(counts.values()), 1)
@@ -82,6 +82,11 @@ def trust(report: Report) -> Trust | None:
     )
 
 
+def timed_in_model(workload: MeasuredWorkload) -> bool:
+    """Tell whether components were timed in the model's passes, so that they add up to it by construction."""
+    return bool((workload.document.get("scene") or {}).get("in_model"))
+
+
 def _judged(report: Report, workload: MeasuredWorkload) -> dict[str, list[str]]:
     """Return the costliest blocks, which the answer names, by what the model without them says."""
     subject = subject_of(report)
@@ -102,13 +107,14 @@ def section(report: Report) -> Content | None:
     matrix = [
         {
             "workload": workload.label,
-            "adds_up": _marked(*(adds_up_of(workload) or (None, None))),
-            "leaves": _marked(workload.checks.leaves, workload.checks.state),
+            "adds_up": by_construction or _marked(*(adds_up_of(workload) or (None, None))),
+            "leaves": by_construction or _marked(workload.checks.leaves, workload.checks.state),
             "replay": _replay(workload),
             "drift": _drift(workload.document.get("drift") or {}),
             "noise": _noise(workload),
         }
         for workload in report.workloads
+        for by_construction in ("by construction" if timed_in_model(workload) else None,)
     ]
     columns = [
         Column("workload", "Workload"),
