@@ -253,7 +253,7 @@ def test_modelled_joules_stand_behind_what_was_measured(tmp_path):
     shown = answer(build_run(tmp_path / "run", Shape(modelled=True, benchmark=Bench(modelled=True))))
     assert re.fullmatch(
         r"Removing .* changes the predictions least \(KL divergence \S+ nats\), removing .* most \(\S+\); "
-        r"the whole model in INT8 keeps .* of them\.",
+        r"the whole model in INT8 keeps .* of them \(\d+ examples\)\.",
         shown.sentence,
     )
     assert re.search(r"takes \S+ (µs|ms) \(\S+ m?J MODELLED\)", shown.cause)

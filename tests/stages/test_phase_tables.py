@@ -45,7 +45,7 @@ def run(store):
 
 
 def test_every_scene_has_its_rows(run):
-    """The table holds all scenes, in order, with their phase, context and cache; no layer stands in for another."""
+    """The table holds all scenes, in order, with phase, context and cache; no layer stands in for another."""
     keys = run.energy[["phase", "context_length", "kv_cache"]].drop_duplicates()
     assert [tuple(key) for key in keys.itertuples(index=False)] == [
         ("prefill", 8, "dynamic"), ("decode", 24, "dynamic"), ("decode", 48, "dynamic"),

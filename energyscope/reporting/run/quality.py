@@ -118,8 +118,8 @@ def needs(report: Report) -> dict[str, Any] | None:
     """Return which blocks, removed, change the predictions least and most, by KL divergence, with how much.
 
     Each has the ``names`` of those whose intervals overlap its own, none where they are many. And how many
-    predictions (``kept``) the whole model keeps in the last ``precision`` that was judged. None where nothing was
-    removed.
+    predictions (``kept``) the whole model keeps in the last ``precision`` that was judged, on how many
+    ``examples``. None where nothing was removed.
     """
     impact = _measured(report)
     if impact.empty:
@@ -132,7 +132,7 @@ def needs(report: Report) -> dict[str, Any] | None:
     scores = [score for score in report.benchmark.get("predictions") or [] if from_entry(score.get("agreement"))]
     last: Mapping[str, Any] = scores[-1] if scores else {}
     precision, kept = precision_name(last.get("precision")), from_entry(last.get("agreement"))
-    return {"least": least, "most": most, "precision": precision, "kept": kept}
+    return {"least": least, "most": most, "precision": precision, "kept": kept, "examples": last.get("examples")}
 
 
 def _blocks(impact: pd.DataFrame, method: str | None) -> list[dict[str, Any]]:
