@@ -37,6 +37,7 @@ def section(report: Report) -> Content | None:
         "command": report.document.get("command"),
         "modelled": report.modelled,
         "triggered": report.triggered,
+        "in_model": any(workload.in_model for workload in report.workloads),
         "host": how_read(report),
         "executions": list(dict.fromkeys(executions)),
         "older": list(dict.fromkeys(text for text in _older(report) if text)),

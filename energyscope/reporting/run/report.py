@@ -93,6 +93,11 @@ class MeasuredWorkload:
         """Energy (mJ) for each token that it reads or makes."""
         return self.energy.scaled(1 / self.tokens) if self.energy and self.tokens else None
 
+    @property
+    def in_model(self) -> bool:
+        """Whether components were timed in the model's passes, so that they add up to it by construction."""
+        return bool((self.document.get("scene") or {}).get("in_model"))
+
     @cached_property
     def checks(self) -> Checks:
         """What leaves and overhead add up to, and whether the model without each kind agrees with its replay."""

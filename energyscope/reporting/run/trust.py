@@ -55,8 +55,7 @@ def trust(report: Report) -> Trust | None:
     if workload is None:
         return None
     total, checks = fmt.relative(workload.judged), workload.checks
-    in_model = timed_in_model(workload)
-    judged = {} if in_model else _judged(report, workload)
+    judged = {} if workload.in_model else _judged(report, workload)
     counts = grades(workload.tree)
     noisy = counts["invalid"] / max(sum(counts.values()), 1)
     drift = workload.document.get("drift") or {}
@@ -74,17 +73,12 @@ def trust(report: Report) -> Trust | None:
         total=total,
         detailed=workload.detailed,
         checks=checks,
-        in_model=in_model,
+        in_model=workload.in_model,
         judged=judged,
         noisy=noisy,
         drifted=drifted,
         of_work=workload.tree.by_work,
     )
-
-
-def timed_in_model(workload: MeasuredWorkload) -> bool:
-    """Tell whether components were timed in the model's passes, so that they add up to it by construction."""
-    return bool((workload.document.get("scene") or {}).get("in_model"))
 
 
 def _judged(report: Report, workload: MeasuredWorkload) -> dict[str, list[str]]:
@@ -114,7 +108,7 @@ def section(report: Report) -> Content | None:
             "noise": _noise(workload),
         }
         for workload in report.workloads
-        for by_construction in ("by construction" if timed_in_model(workload) else None,)
+        for by_construction in ("by construction" if workload.in_model else None,)
     ]
     columns = [
         Column("workload", "Workload"),
