@@ -340,7 +340,10 @@ def _scene_times(subject: Subject, *, watch_s: float = 0.0, warm: bool = False) 
         plan = targets(tree, settings.granularity, phase_plan.layers, replayed=not together)
         budget = profile_settings(settings, planned, phase_plan, warm=warm or bool(times)).sampling_budget
         eager = _launched(phase_plan, loaded.device)
-        pass_s = subject.pass_s if phase_plan.phase == PREFILL and not loaded.offloaded else 0.0
+        timed = (
+            phase_plan.phase == PREFILL and not loaded.offloaded and loaded.ranks == 1
+        )  # others would not follow
+        pass_s = subject.pass_s if timed else 0.0
         replay = replay_time(
             plan, budget, window_s, modelled=modelled, eager=eager, together=together, pass_s=pass_s
         )
