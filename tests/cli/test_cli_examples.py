@@ -47,7 +47,7 @@ def test_the_demo_shows_a_gpu_and_measures_here(command, tmp_path):
     first, _, second = done.stdout.partition("Now tiny-gpt2")
     assert "NVIDIA H100" in first
     assert "Removing " in second
-    assert " of them." in " ".join(second.split())
+    assert " of them (100 examples)." in " ".join(second.split())
     (path,) = list_runs(tmp_path / "made")
     run = load_run(path)
     assert run.modelled
