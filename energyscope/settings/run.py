@@ -31,6 +31,7 @@ RUN_METERS = tuple(name for name in METERS if name != "recorded")
 USUAL_STAGES = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate", "report")
 RUN_STAGES = (*USUAL_STAGES[:-1], "plan", "report")
 BENCHMARK_OF_RUN = {"benchmark_precision": "precisions", "trials": "trials"}  # of which `run` has options
+BUNDLED_EXAMPLES = 200  # of a bundled model's data, by default: a first look, within two minutes on two cores
 SPLIT_STAGES = ("profile", "report")  # those of a model that is split over processes
 
 
@@ -40,7 +41,7 @@ class RunSettings:
 
     ``precision`` ``auto`` is what the weights are stored in on a GPU, and fp32 on a CPU. ``window_s`` None is
     the meter's own, and ``component_budget_s`` None the usual; ``max_examples`` None is all of the evaluation
-    data. ``target_interval`` is the relative 95 % half-width at which a component is left alone. ``gpu_id`` names
+    data, but 200 of a bundled model's. ``target_interval`` is the relative 95 % half-width at which a component is left alone. ``gpu_id`` names
     the GPUs that are measured (NVML's index, UUID or MIG id), the one that the model runs on first; none is the
     GPU of ``device``.
     """
@@ -233,7 +234,7 @@ class RunSettings:
 
     text_column: str = setting("text", "Column of texts in the data.", DATA)
     label_column: str = setting("label", "Column of labels in the data.", DATA)
-    max_examples: int | None = setting(None, "Evaluation examples to use.", DATA, least=2, unset="all")
+    max_examples: int | None = setting(None, "Evaluation examples to use.", DATA, least=2, unset=f"all; {BUNDLED_EXAMPLES} of a bundled model's")
     stride: int | None = setting(
         None, "Tokens between windows of running text.", DATA, least=1, unset="half a window"
     )

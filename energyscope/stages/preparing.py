@@ -19,7 +19,7 @@ from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
 from energyscope.model_inputs import reads_tokens
 from energyscope.reasons import Reason, reason
-from energyscope.settings.run import RunSettings
+from energyscope.settings.run import BUNDLED_EXAMPLES, RunSettings
 from energyscope.stages.generate import load_entry
 from energyscope.stages.phases import plan_phases, resolve_phase
 from energyscope.stages.profile import PREFILL
@@ -165,6 +165,15 @@ def prompt_of(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunS
     )
 
 
+def _usual_examples(loaded: LoadedModel, settings: RunSettings) -> int | None:
+    """Return how many examples are enough where nobody named data or a number; None is all of them.
+
+    A bundled model is for a first look, within two minutes. A plan takes a sample of its own, by its budget.
+    """
+    first_look = loaded.weights == "bundled" and settings.data is None and "plan" not in settings.stages
+    return BUNDLED_EXAMPLES if first_look else None
+
+
 def evaluation_of(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation | None, Reason | None]:
     """Return the evaluation data, or why there is none; data that the user named must be there."""
     if settings.weights == "random":
@@ -175,7 +184,7 @@ def evaluation_of(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluatio
         evaluation = load_evaluation(
             loaded,
             data=settings.data,
-            max_examples=settings.max_examples,
+            max_examples=settings.max_examples or _usual_examples(loaded, settings),
             stride=settings.stride,
             text_column=settings.text_column,
             label_column=settings.label_column,
