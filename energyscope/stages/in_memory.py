@@ -6,6 +6,7 @@ run.energy      a row for each component
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -30,7 +31,7 @@ _PRECISIONS = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf
 
 def profile(
     model: nn.Module,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, Any] | torch.Tensor,
     *,
     adapter: Adapter | None = None,
     progress: Progress = silent,
@@ -42,7 +43,8 @@ def profile(
 
     Args:
         model: any module with a list of like layers, all of it on one device.
-        inputs: the keyword arguments of its forward; the first tensor's first dimension is the batch.
+        inputs: the keyword arguments of its forward, or its first argument alone, a tensor; the first tensor's
+            first dimension is the batch.
         adapter: which of its modules are which components; by default found by structure.
         progress: is called at each step.
         options: those of ``energyscope run`` that concern a profile (``granularity``, ``window``, ``root``, ...).
@@ -53,7 +55,8 @@ def profile(
         DeviceError: it lies on several devices.
 
     """
-    given = inputs.values() if isinstance(inputs, Mapping) else ()  # and not a data loader, say
+    arguments = _named(model, inputs)
+    given = arguments.values() if isinstance(arguments, Mapping) else ()  # and not a data loader, say
     tensors = [value for value in given if isinstance(value, torch.Tensor)]
     if not tensors or not tensors[0].dim():
         raise UsageError("inputs: name the forward's arguments, a tensor with the batch first among them")
@@ -69,11 +72,18 @@ def profile(
     training = [module for module in model.modules() if module.training]
     try:
         model.eval()
-        loaded = _loaded(model, adapter or _found(model, inputs), device)
-        return run_loaded(settings, loaded, meters, progress=progress, workload=_workload(inputs, tensors[0]))
+        loaded = _loaded(model, adapter or _found(model, arguments), device)
+        return run_loaded(settings, loaded, meters, progress=progress, workload=_workload(arguments, tensors[0]))
     finally:
         for module in training:
             module.training = True
+
+
+def _named(model: nn.Module, inputs: Any) -> Any:
+    """Return the inputs by name: a tensor alone is what the forward takes first."""
+    names = list(inspect.signature(model.forward).parameters.values())
+    by_name = bool(names) and names[0].kind in {names[0].POSITIONAL_OR_KEYWORD, names[0].KEYWORD_ONLY}
+    return {names[0].name: inputs} if isinstance(inputs, torch.Tensor) and by_name else inputs
 
 
 def _device_of(model: nn.Module) -> torch.device:

@@ -82,8 +82,8 @@ def test_power_was_sampled_by_the_board_at_its_own_interval(run):
 def test_the_gpu_never_waits_for_io_in_the_timed_loop():
     """GIVEN batch 128 THEN nothing is copied inside of the loop, and the GPU works at least 95 % of the time.
 
-    Each pass is synchronised, so that the GPU waits for its first launches: about 0.9 ms where the host is slow (6 ms
-    to launch 83 kernels), which is 10 % of a pass of batch 32.
+    Each pass is synchronised, so that the GPU waits for its first launches: about 0.9 ms where the host is slow
+    (6 ms to launch 83 kernels), which is 10 % of a pass of batch 32.
     """
     loaded = load_model("distilbert", precision="fp32", device="cuda", weights="random")
     inputs = {(BATCH, 128): benchmark_inputs(loaded, batch_size=BATCH, sequence_length=128)}

@@ -77,11 +77,11 @@ def test_a_model_of_transformers_keeps_its_type(tmp_path: Path) -> None:
 
 
 def test_an_adapter_may_say_what_is_what(tmp_path: Path) -> None:
-    """GIVEN an adapter, THEN its parts are measured and no others."""
+    """GIVEN an adapter, and the first argument alone, THEN its parts are measured and no others."""
     parts = (Part("layer", "blocks.{layer}", "coarse"), Part("lm_head", "head", "coarse"))
     adapter = Adapter("mixer", ("mixer",), "next-token", "blocks", parts)
     run = energyscope.profile(
-        Mixer(), {"ids": torch.zeros(1, 4, dtype=torch.long)}, adapter=adapter, name="own", root=tmp_path, **QUICK
+        Mixer(), torch.zeros(1, 4, dtype=torch.long), adapter=adapter, name="own", root=tmp_path, **QUICK
     )
     assert {"layer", "lm_head"} == set(run.energy["kind"]) - {"model", "overhead", "unexplained"}
 
