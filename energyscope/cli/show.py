@@ -11,6 +11,7 @@ import typer
 from energyscope.cli.errors import reading_runs, report_errors
 from energyscope.cli.options import DEFAULT_ROOT, Carbon, Price, Rate, Root, budget_of, without_budget
 from energyscope.cli.output import draw
+from energyscope.errors import UsageError
 from energyscope.reporting.terminal_text import print_table
 
 
@@ -53,6 +54,8 @@ def command(
             raise without_budget(run)
         (_show_server if sweep is None else _show_sweep)(path, table, as_json=as_json)
         return
+    if budget and table not in {None, "budget"}:
+        raise UsageError(f"--price, --carbon and --rate change the table budget alone: leave out --table {table}")
     loaded = priced(load_run(path), budget) if budget else load_run(path)
     if as_json:
         typer.echo(json.dumps(record(loaded, table), indent=1, default=str))
@@ -85,7 +88,6 @@ def _show_server(path: Path, table: str | None, *, as_json: bool) -> None:
 
 def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:
     """Print a sweep's cells and the gist of its laws."""
-    from energyscope.errors import UsageError
     from energyscope.reporting.scaling.sweep import sweep_text
     from energyscope.runs.sweeps import load_sweep, sweep_rows
 

@@ -99,6 +99,14 @@ def test_a_run_without_energy_has_no_price(tmp_path, command):
     assert "none has no energy for --price" in done.stderr
 
 
+def test_a_price_beside_another_table_is_refused(tmp_path, command):
+    """WHEN a table that has no money is asked for with a price THEN a line says so."""
+    build_run(tmp_path / "runs" / "one", Shape(layers=1))
+    done = command("show", "one", "--price", "0.3", "--table", "kinds", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "leave out --table kinds" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["show", "report"])
 def test_a_price_of_nothing_is_refused(tmp_path, command, name):
     """WHEN a price is 0 THEN `show` and `report` refuse it as `run` does, and keep nothing."""

@@ -29,6 +29,16 @@ def test_alternatives_read_the_data(stages, weights, code):
     assert (why_none and why_none.code) == code
 
 
+@pytest.mark.parametrize(
+    ("changes", "examples"), [({}, 200), ({"max_examples": 300}, 300), ({"stages": ("plan",)}, 500)]
+)
+def test_a_bundled_model_takes_a_first_look(changes, examples):
+    """GIVEN a bundled model THEN 200 of its 500 examples are used; more if told so, all for a plan."""
+    settings = RunSettings.of("tiny-gpt2", **changes)
+    evaluation, _ = evaluation_of(load_model("tiny-gpt2", device="cpu"), settings)
+    assert evaluation.examples == examples
+
+
 @pytest.mark.parametrize(("free", "refused"), [(50_000_000, True), (60_000_000, False)])
 def test_a_batch_without_room_is_refused_before_it_is_made(monkeypatch, free, refused):
     """GIVEN a batch whose logits (58 MB) have no room THEN it is refused; with room it is not."""
