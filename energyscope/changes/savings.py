@@ -160,11 +160,11 @@ def _disturbed(row: Row, guards: object) -> bool:
     return bool(guards) or count < FEWEST_WINDOWS
 
 
-def _guards(row: Row) -> set[str | None]:
+def guards_of(row: Row) -> set[str]:
     """Return the disturbances among the reasons of a row that does not list its guards."""
     reasons = split(row.get("reasons"))
     causes = [read(reason.values["what"]) if reason.code == "on-device" else reason for reason in reasons]
-    return {cause.code for cause in causes if cause.code in _DISTURBANCES}
+    return {cause.code for cause in causes if cause.code and cause.code in _DISTURBANCES}
 
 
 def _executions(run: Run) -> Iterator[Change]:
@@ -194,7 +194,7 @@ def _executions(run: Run) -> Iterator[Change]:
                 time=_ratio(interval(row.get("time_us")), interval(base.get("time_us"))),
                 grade=_worse(row.get("quality"), base.get("quality")),
                 modelled=run.modelled,
-                disturbed=any(_disturbed(model, _guards(model)) for model in (row, base)),
+                disturbed=any(_disturbed(model, guards_of(model)) for model in (row, base)),
             )
 
 
@@ -233,7 +233,7 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
             metric=metric,
             quality=quality,
             degrades=_degrades(metric, quality, from_entry(prediction.get("value"))),
-            disturbed=any(_disturbed(compared, _guards(compared)) for compared in (cell, base)),
+            disturbed=any(_disturbed(compared, guards_of(compared)) for compared in (cell, base)),
         )
 
 

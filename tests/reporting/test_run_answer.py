@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -105,6 +106,22 @@ def test_an_eager_run_is_told_by_its_work(tmp_path):
     assert "the work is known to \u00b11.2 %" in told.trust
     assert told.figures[0].title == "Work by block"
     assert [view.when for view in told.figures[0].views] == [{"phase": "prefill"}]
+
+
+def test_a_precision_that_wins_is_graded_by_its_ratio(tmp_path):
+    """GIVEN trials that drift together THEN the chip is of the ratio; disturbed ones leave none."""
+    run = build_run(tmp_path / "run", Shape(profile=False, impact=False, benchmark=Bench()))
+    chips = []
+    for reasons in ("wide-interval(half_width=0.3)", "other-process(pid=7)"):
+        document = json.loads((run.path / "benchmark.json").read_text())
+        for cell in document["cells"]:
+            cell |= {"quality": "invalid", "reasons": reasons, "trials": 5}
+            if cell["precision"] != document["baseline"]:
+                value = cell["energy_ratio"]["value"]
+                cell["energy_ratio"] = {"value": value, "low": 0.98 * value, "high": 1.02 * value}
+        (run.path / "benchmark.json").write_text(json.dumps(document))
+        chips.append(answer(load_run(run.path)).chips[-1].text)
+    assert chips == ["grade B, \u00b12.0 %", "too noisy, \u00b10.5 %"]
 
 
 def test_idle_energy_stands_beside_the_work_as_what_it_is(tmp_path):

@@ -10,9 +10,9 @@ from typing import Any
 from energyscope import format as fmt
 from energyscope.accounting.checks import Checks
 from energyscope.adapters import BY_STRUCTURE
-from energyscope.changes.savings import WORKLOAD, Change, best, changes, winner
+from energyscope.changes.savings import WORKLOAD, Change, best, changes, guards_of, winner
 from energyscope.intervals import Interval, finite, from_entry
-from energyscope.metering.grades import INVALID
+from energyscope.metering.grades import INVALID, grade
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence
 from energyscope.reporting.run import parts
@@ -110,17 +110,22 @@ class Answer:
             chips.append(Chip("triggered sampling", "warn", hint))
         if self._graded is not None:
             quality, energy = self._graded
-            grade = fmt.grade(quality, energy)
+            words = fmt.grade(quality, energy)
             tone = "good" if quality in {"A", "B"} else "warn"
-            chips.append(Chip(grade if quality == INVALID else f"grade {grade}", tone, _GRADES))
+            chips.append(Chip(words if quality == INVALID else f"grade {words}", tone, _GRADES))
         return [chip for chip in chips if chip.text]
 
-    @property
+    @cached_property
     def _graded(self) -> tuple[str, Interval | None] | None:
-        """The grade of the number that the sentence rests on, and that number."""
-        if self.compares and self._cell:
+        """The grade of the number that the sentence rests on, and that number: of two precisions, their ratio."""
+        if not self.compares or not self._cell:
+            return (self.subject.quality, self.subject.judged) if self.subject else None
+        ratio, trials = from_entry(self._cell.get("energy_ratio")), finite(self._cell.get("trials"))
+        base = self._first_cells.get(str(self.report.benchmark.get("baseline")), {})
+        if self._cell is base or ratio is None or trials is None:
             return str(self._cell.get("quality") or INVALID), from_entry(self._cell.get("energy_mj"))
-        return (self.subject.quality, self.subject.judged) if self.subject else None
+        disturbances = sorted(guards_of(self._cell) | guards_of(base))
+        return grade(fmt.relative(ratio), int(trials), disturbances)[0], ratio
 
     @cached_property
     def _first_cells(self) -> dict[str, Mapping[str, Any]]:
