@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
+from energyscope.cli.dry_run import show_plan
 from energyscope.cli.errors import report_errors
-from energyscope.cli.options import OUTPUT, Option, Quiet, with_settings
+from energyscope.cli.options import OUTPUT, DryRun, Option, Quiet, with_settings
 from energyscope.cli.output import draw
 from energyscope.errors import UsageError
 from energyscope.settings.run import HOW, RunSettings
@@ -34,9 +35,10 @@ def command(
     verbose: Annotated[
         bool, Option("--verbose", "-v", help="Also print every trial.", rich_help_panel=OUTPUT)
     ] = False,
+    dry_run: DryRun = False,
     quiet: Quiet = False,
     as_json: Annotated[
-        bool, Option("--json", help="Print the benchmark as JSON.", rich_help_panel=OUTPUT)
+        bool, Option("--json", help="Print the benchmark (or the plan) as JSON.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> None:
     """Compare a model's precisions: latency, energy and accuracy."""
@@ -45,6 +47,9 @@ def command(
     settings.benchmark.check()
     if output is not None:
         check_output(output)
+    if dry_run:
+        show_plan(settings, as_json=as_json)
+        return
     _benchmark(settings, output, verbose=verbose, quiet=quiet, as_json=as_json)
 
 

@@ -59,7 +59,7 @@ def command(
     chosen = list_of_runs(root, Filters(model, device, since, before, tag))
     for flaw in (run.flaw for run in chosen if run.flaw):
         typer.echo(f"energyscope: {printable(flaw)}", err=True)
-    runs = [run for run in chosen if not run.flaw]
+    runs = sorted((run for run in chosen if not run.flaw), key=lambda run: str(run.entry.get("created") or ""))
     if as_json:
         lines = ",\n ".join(map(json.dumps, summaries(runs)))  # with an indent, json takes ten times as long
         typer.echo(f"[{lines}]")

@@ -12,7 +12,7 @@ import torch
 
 from energyscope.components import ComponentTree, component_tree
 from energyscope.diagnostics.sensor import IDLE_WATCH_S
-from energyscope.errors import EnergyscopeError
+from energyscope.errors import DeviceError, EnergyscopeError
 from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.devices import fitting_threads
 from energyscope.loading.options import resolve_precision
@@ -276,6 +276,10 @@ def stage_times(settings: RunSettings, plan: Preview) -> dict[str, TimeEstimate 
 
     Trials and ablations go by the time of a pass: a small model on the CPU whose files are here is loaded for it.
     Relating and drawing go by the pace of this machine's processor. `why_no_time` says the rest.
+
+    Raises:
+        DeviceError: a pass of the loaded model has no room, for which the run would be refused.
+
     """
     times: dict[str, TimeEstimate | None] = dict.fromkeys(settings.stages)
     if settings.weights == "random" and plan.trial_seconds:  # else each precision is judged on data too
@@ -301,22 +305,27 @@ def _times_of_small(settings: RunSettings, plan: Preview) -> dict[str, TimeEstim
     skipped = {*plan.skipped, *(() if local else untold)}
     if plan.refused or not small or not {"benchmark", "ablate", "profile"} - skipped:
         return {}
-    settings = replace(settings, device=plan.device, precision=plan.precision)
-    with suppress(Exception):  # a preview ends with no error of a model's own code: the run says it
-        loaded = load(settings)
-        evaluation = evaluation_of(loaded, settings)[0] if local else None
-        skipped |= set() if evaluation else {"ablate"}
-        workload = prompt_of(loaded, evaluation, settings)
-        modelled = would_model(settings.meter, on_gpu=False, watts=settings.watts)
-        with fitting_threads(loaded.model, loaded.device):
-            subject = Subject(settings, loaded, evaluation, workload, modelled)
-            times = _at_its_pace(subject, skipped)
-            if "profile" in settings.stages and settings.sampling == "replay":
-                scenes = _scene_times(subject)
-                least_s, most_s = (sum(getattr(one, end) for one in scenes) for end in ("least_s", "most_s"))
-                times["profile"] = TimeEstimate(least_s, most_s)
-            return times
-    return {}
+    try:
+        return _timed_here(replace(settings, device=plan.device, precision=plan.precision), skipped, local=local)
+    except DeviceError:  # no room for a pass: the run would be refused, too
+        raise
+    except Exception:  # noqa: BLE001 - a preview ends with no error of a model's own code: the run says it
+        return {}
+
+
+def _timed_here(settings: RunSettings, skipped: set[str], *, local: bool) -> dict[str, TimeEstimate]:
+    loaded = load(settings)
+    evaluation = evaluation_of(loaded, settings)[0] if local else None
+    workload = prompt_of(loaded, evaluation, settings)
+    modelled = would_model(settings.meter, on_gpu=False, watts=settings.watts)
+    with fitting_threads(loaded.model, loaded.device):
+        subject = Subject(settings, loaded, evaluation, workload, modelled)
+        times = _at_its_pace(subject, skipped | (set() if evaluation else {"ablate"}))
+        if "profile" in settings.stages and settings.sampling == "replay":
+            scenes = _scene_times(subject)
+            least_s, most_s = (sum(getattr(one, end) for one in scenes) for end in ("least_s", "most_s"))
+            times["profile"] = TimeEstimate(least_s, most_s)
+        return times
 
 
 def _skipped(context: Context) -> set[str]:

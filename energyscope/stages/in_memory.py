@@ -55,6 +55,10 @@ def profile(
         DeviceError: it lies on several devices.
 
     """
+    if not isinstance(model, nn.Module):
+        raise UsageError(
+            f"profile takes a torch.nn.Module, not {model!r:.60}: `energyscope.run` takes a model's name"
+        )
     arguments = _named(model, inputs)
     given = arguments.values() if isinstance(arguments, Mapping) else ()  # and not a data loader, say
     tensors = [value for value in given if isinstance(value, torch.Tensor)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import torch
@@ -26,7 +27,10 @@ from energyscope.stages.profile import PREFILL
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
 from energyscope.workloads.given import are_given
 from energyscope.workloads.limits import check_length
-from energyscope.workloads.timed import default_length
+from energyscope.workloads.pass_memory import pass_bytes
+from energyscope.workloads.timed import default_length, input_batches
+
+_SMALL = 0.01  # of the memory, by its outputs: such a pass is not tried beforehand for what it takes
 
 
 def load(settings: RunSettings, devices: Sequence[torch.device] = ()) -> LoadedModel:
@@ -107,27 +111,45 @@ def check_possible(settings: RunSettings, loaded: LoadedModel) -> None:
 
 
 def why_no_room(settings: RunSettings, loaded: LoadedModel, precision: str, device: torch.device) -> str | None:
-    """Return why the pass to profile has no room: its outputs alone are more than the memory left; None if not.
+    """Return why a pass to profile or to benchmark has no room in the memory that is left; None if all have.
 
-    ``loaded`` is the model, or its skeleton, whose weights still need room: then less is refused than could be.
-    A generation's head reads the last token alone; given tensors have a length of their own; what is spread over
-    devices is not told here.
+    ``loaded`` is the model, or its skeleton, whose weights still need room: then less is refused than could be,
+    since a pass takes its outputs at least. Given tensors have a length of their own; what is spread over devices
+    is not told here.
     """
     spread = len(loaded.devices) > 1 or settings.device_map or settings.tensor_parallel
-    if spread or "profile" not in settings.stages or are_given(settings.data) or not reads_tokens(loaded.model):
-        return None
-    if resolve_phase(settings, loaded.adapter) != PREFILL:
-        return None
-    length = settings.sequence_length or default_length(loaded)
-    values = settings.batch_size * length * _outputs_of_a_token(loaded)
-    needed = values * (4 if precision == "fp32" else 2)
     usable = usable_bytes(device)
-    if usable is None or needed <= usable:
+    if usable is None or spread or are_given(settings.data) or not reads_tokens(loaded.model):
         return None
-    return (
-        f"a pass of {settings.batch_size} x {length} tokens needs at least {gigabytes(needed)} beside the "
-        f"weights, and {device} has {gigabytes(usable)}: use a smaller --batch-size or --sequence-length"
-    )
+    for batch, length in _passes(settings, loaded, device):
+        needed = batch * length * _outputs_of_a_token(loaded) * (4 if precision == "fp32" else 2)
+        if needed > _SMALL * usable and _is_on_cpu(loaded):
+            one = input_batches(loaded, 1, length, None, settings.seed, 1)[0]
+            needed = max(needed, batch * pass_bytes(loaded.model, one))
+        if needed > usable:
+            return (
+                f"a pass of {batch} x {length} tokens needs at least {gigabytes(needed)} beside the weights, and "
+                f"{device} has {gigabytes(usable)}: use a smaller --batch-size or --sequence-length"
+            )
+    return None
+
+
+def _passes(settings: RunSettings, loaded: LoadedModel, device: torch.device) -> Iterator[tuple[int, int]]:
+    """Yield batch and length of the forward passes whose head reads each token: that of a generation does not.
+
+    A benchmark on a GPU halves the batches that have no room.
+    """
+    usual = settings.sequence_length or default_length(loaded)
+    if "profile" in settings.stages and resolve_phase(settings, loaded.adapter) == PREFILL:
+        yield settings.batch_size, usual
+    if "benchmark" in settings.stages and device.type == "cpu":
+        bench = settings.benchmark
+        yield from product(bench.batch_sizes or (settings.batch_size,), bench.sequence_lengths or (usual,))
+
+
+def _is_on_cpu(loaded: LoadedModel) -> bool:
+    """Whether a pass can be tried on the CPU: a skeleton has no weights."""
+    return all(weight.device.type == "cpu" for weight in loaded.model.parameters())
 
 
 def _outputs_of_a_token(loaded: LoadedModel) -> int:

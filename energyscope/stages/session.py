@@ -245,7 +245,7 @@ class Session:
             self._give_up(target, number, reason("no-memory-for-replay") if out_of_memory(error) else failed)
             return
         self.keep(entry)
-        if entry.get("empty"):
+        if entry.get("empty") or "unavailable" in entry:
             self._unavailable.add(target.key)
 
     @property
@@ -300,8 +300,8 @@ class Session:
             self._timed = dict(self._together.windows)
         entry: dict[str, Any] = {"pass": number, "subject": target.key}
         window, span = self._timed.pop(target.key), self._together.span_s
-        if window is None:
-            return {**entry, "empty": True}
+        if window is None:  # as modules whose like a fused function computes: torch has one for encoder layers
+            return {**entry, "unavailable": reason("not-called")}
         entry |= {"period_us": window.time_us, "tick_spread": None, "begin_s": span[0], "ran_s": span}
         return {**entry, "window": asdict(window), **records.board([]), "waited_share": None, "guard": []}
 

@@ -86,10 +86,35 @@ def test_an_adapter_may_say_what_is_what(tmp_path: Path) -> None:
     assert {"layer", "lm_head"} == set(run.energy["kind"]) - {"model", "overhead", "unexplained"}
 
 
+class Encoder(nn.Module):
+    """Layers that torch computes by one function where it can, which calls none of their parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_what_the_model_does_not_call_has_no_energy(tmp_path: Path) -> None:
+    """GIVEN parts that are called while hooks listen and not else, THEN they have a reason and no 0."""
+    run = energyscope.profile(Encoder(), torch.zeros(2, 4, 16), name="encoder", root=tmp_path, **QUICK)
+    energy = run.energy.set_index("component")
+    assert energy.loc["layers.0", "energy_mj"] > 0
+    inside = energy[energy.index.str.startswith("layers.0.")]
+    assert len(inside) >= 2
+    assert inside["energy_mj"].isna().all()
+    assert set(inside["reasons"]) == {"not-called"}
+
+
 @pytest.mark.parametrize(
     ("inputs", "options", "error", "words"),
     [
         ({}, {}, UsageError, "name the forward's arguments"),
+        ("ids", {}, UsageError, "name the forward's arguments"),
         (iter([torch.zeros(1, 4)]), {}, UsageError, "name the forward's arguments"),
         ({"ids": torch.zeros(1, 4)}, {}, ModelError, "the forward of Mixer fails on these inputs"),
         (

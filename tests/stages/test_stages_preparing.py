@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from energyscope.errors import DeviceError
 from energyscope.loading import load_model
+from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.run import RunSettings
 from energyscope.stages import preparing
 from energyscope.stages.preparing import evaluation_of, prompt_of
@@ -39,27 +41,37 @@ def test_a_bundled_model_takes_a_first_look(changes, examples):
     assert evaluation.examples == examples
 
 
-@pytest.mark.parametrize(("free", "refused"), [(50_000_000, True), (60_000_000, False)])
+@pytest.mark.parametrize(("free", "refused"), [(700_000_000, True), (800_000_000, False)])
 def test_a_batch_without_room_is_refused_before_it_is_made(monkeypatch, free, refused):
-    """GIVEN a batch whose logits (58 MB) have no room THEN it is refused; with room it is not."""
+    """GIVEN a batch whose pass holds 755 MB THEN it is refused where it has no room, and only there."""
     monkeypatch.setattr(preparing, "usable_bytes", lambda device: free)
     loaded = load_model("tiny-gpt2", device="cpu")
     settings = RunSettings.of("tiny-gpt2", batch_size=512, sequence_length=128)
-    assert loaded.model.config.vocab_size * 4 * 512 * 128 == 57_671_680
     if refused:
-        with pytest.raises(DeviceError, match=r"pass of 512 x 128 tokens .* use a smaller --batch-size"):
+        with pytest.raises(DeviceError, match=r"at least 0.8 GB .* use a smaller --batch-size"):
             prompt_of(loaded, None, settings)
     else:
         assert prompt_of(loaded, None, settings).batch_size == 512
 
 
 @pytest.mark.parametrize(
-    "changes", [{"stages": ("benchmark",)}, {"phase": "decode"}, {"data": "inputs.safetensors"}]
+    "changes",
+    [{"stages": ("ablate",)}, {"stages": ("profile",), "phase": "decode"}, {"data": "inputs.safetensors"}],
 )
 def test_what_makes_no_such_pass_is_not_refused_for_it(monkeypatch, changes):
-    """GIVEN no memory at all THEN only the pass that is profiled is refused, at the length that is asked for."""
+    """GIVEN no memory at all THEN only passes that are profiled or benchmarked are refused, at their lengths."""
     monkeypatch.setattr(preparing, "usable_bytes", lambda device: 0)
     loaded = load_model("tiny-gpt2", device="cpu")
     settings = RunSettings.of("tiny-gpt2")
     assert preparing.why_no_room(settings, loaded, "fp32", loaded.device)
     assert preparing.why_no_room(replace(settings, **changes), loaded, "fp32", loaded.device) is None
+
+
+def test_every_batch_of_a_benchmark_on_a_processor_has_room(monkeypatch):
+    """GIVEN a second batch without room THEN the benchmark is refused on a CPU; a GPU's is halved."""
+    loaded = load_model("tiny-gpt2", device="cpu")
+    monkeypatch.setattr(preparing, "usable_bytes", lambda device: 100_000_000)
+    bench = BenchmarkSettings(batch_sizes=(1, 512))
+    settings = RunSettings.of("tiny-gpt2", stages=("benchmark",), benchmark=bench)
+    assert "512 x 128" in preparing.why_no_room(settings, loaded, "fp32", loaded.device)
+    assert preparing.why_no_room(settings, loaded, "fp32", torch.device("cuda")) is None
