@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from energyscope.comparison.compare import AnyRun
-    from energyscope.comparison.gate import Excess
+    from energyscope.comparison.gate import Compared, Excess
 
 TOO_MUCH = 3
 # What is compared, and what writes its page, makes its JSON and its answer for a terminal.
@@ -50,9 +50,8 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; a page only with --report.")] = False,
 ) -> None:
     """Print how runs differ from a baseline, and draw a page of that."""
-    from energyscope.comparison.gate import allowed, exceeding
-    from energyscope.errors import UsageError
-    from energyscope.reporting.terminal_text import printable
+    from energyscope.comparison.gate import allowed
+    from energyscope.errors import RunError, UsageError
 
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other: give one of them")
@@ -61,22 +60,37 @@ def command(
     limit = None if fail_if_more_than is None else allowed(fail_if_more_than)
     shown = _servers if _are_servers([*([baseline] if baseline else []), *runs], root) else _models
     source, writes, record, answer = shown(runs, baseline, root)
-    page = None
+    page = unwritten = None
     if report or not (no_report or as_json):
         from energyscope.reporting.comparison.page import default_path
 
-        path = writes(source, report or default_path([run.name for run in source.runs], root))
-        page = path_text(path, sys.stderr if as_json else sys.stdout)
+        try:
+            path = writes(source, report or default_path([run.name for run in source.runs], root))
+            page = path_text(path, sys.stderr if as_json else sys.stdout)
+        except RunError as error:  # what was compared is printed all the same
+            unwritten = error
     if as_json:
         typer.echo(json.dumps(record(source), indent=1, default=str))
         if page:
             typer.echo(f"report: {page}", err=True)
     else:
         draw(lambda width: answer(source, width, page))
-    if limit is not None and (excesses := exceeding(source.comparison, limit)):
-        for excess in excesses:
-            typer.echo(printable(_excess_line(excess, source.comparison.baseline)), err=True)
+    too_much = limit is not None and _is_too_much(source.comparison, limit)
+    if unwritten is not None:
+        raise unwritten
+    if too_much:
         raise typer.Exit(TOO_MUCH)
+
+
+def _is_too_much(comparison: Compared, limit: float) -> bool:
+    """Whether a run takes more than is allowed, or cannot be judged; prints which."""
+    from energyscope.comparison.gate import exceeding
+    from energyscope.reporting.terminal_text import printable
+
+    excesses = exceeding(comparison, limit)
+    for excess in excesses:
+        typer.echo(printable(_excess_line(excess, comparison.baseline)), err=True)
+    return bool(excesses)
 
 
 def _are_servers(references: list[str], root: Path) -> bool:

@@ -41,7 +41,7 @@ from energyscope.comparison.difference import WORK_PER_GENERATED
 from energyscope.comparison.whole import GENERATION, compare_generations
 from energyscope.errors import UsageError
 from energyscope.grouping import group_by
-from energyscope.intervals import Interval
+from energyscope.intervals import Interval, not_negative
 from energyscope.metering.grades import GRADES, INVALID
 from energyscope.metering.interval import NORMAL_QUANTILE, student_t
 from energyscope.reasons import Reason, reason
@@ -299,6 +299,8 @@ def _pooled(name: str, kind: str, count: int, values: Mapping[str, tuple[Interva
     value = between = None
     if len(measured) > 1:
         value, between = random_effects(list(measured.values()))
+        if all(item.low is not None and item.low >= 0 for item in measured.values()):  # not of a difference, then
+            value = not_negative(value)
     return PooledPart(name, kind, count, value, between, measured, tuple(reasons))
 
 

@@ -101,9 +101,9 @@ def opened(run: Run | ServingRun | str | Path, root: Path, format: str) -> Run |
     return run
 
 
-def nothing(run: Run | ServingRun, what: str) -> RunError:
-    """Return the error of a run that holds nothing of what a format shows."""
-    return RunError(f"{run.path} has no {what}: choose another --format")
+def nothing(run: Run | ServingRun, what: str, option: str = "--format") -> RunError:
+    """Return the error of a run that holds nothing of what a format or a table shows."""
+    return RunError(f"{run.path} has no {what}: choose another {option}")
 
 
 def _check_free(path: Path, *, force: bool) -> None:

@@ -40,7 +40,7 @@ def write(run: Run | ServingRun, table: str, path: Path) -> None:
         raise UsageError(f"--table {table} is none of a run{did_you_mean(table, tables)}")
     frame = tables[table]
     if frame is None or frame.empty:
-        raise nothing(run, f"table of {table}")
+        raise nothing(run, f"table of {table}", "--table")
     content = pa.Table.from_pandas(frame, preserve_index=False)
     units = [(field, unit_of(field.name)) for field in content.schema]
     fields = [field.with_metadata({"unit": unit}) if unit else field for field, unit in units]

@@ -53,6 +53,14 @@ def test_the_page_goes_where_it_is_asked_for(root: Path, tmp_path: Path) -> None
     assert invoke(root, "base", "more", "--no-report", "--report", str(target)).exit_code == 2
 
 
+def test_a_page_that_cannot_be_written_hides_nothing(root: Path, tmp_path: Path) -> None:
+    """GIVEN a folder where a page would go THEN the comparison is printed, and the last line says what failed."""
+    done = invoke(root, "base", "less", "--report", str(tmp_path))
+    assert done.exit_code == 1
+    assert "less against base" in done.stdout
+    assert "cannot write" in done.stderr.splitlines()[-1]
+
+
 def test_json_is_all_that_json_prints(root: Path) -> None:
     """--json prints one document and writes no page."""
     done = invoke(root, "base", "more", "--json")

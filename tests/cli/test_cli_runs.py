@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from energyscope.cli import runs as module
 from energyscope.cli.app import app
 from energyscope.runs.locks import write_lock
+from energyscope.runs.store import RunStore
 
 
 @pytest.fixture
@@ -35,6 +36,14 @@ def test_in_a_pipe_the_list_is_tab_separated(root: Path) -> None:
     head, *lines = runs(root).output.splitlines()
     assert head.split("\t")[0] == "name"
     assert [line.split("\t")[0] for line in lines] == ["one", "two"]
+
+
+def test_the_oldest_stands_first_whatever_was_changed_since(root: Path) -> None:
+    """GIVEN a note to the older run THEN it stays the first."""
+    for name, created in (("one", "2026-01-01T00:00:00Z"), ("two", "2026-01-02T00:00:00Z")):
+        RunStore.open(root / name).update(created=created)
+    runs(root, "note", "one", "changed last")
+    assert listed(root) == ["one", "two"]
 
 
 def test_tags_and_notes_are_kept_with_a_run(root: Path) -> None:

@@ -115,6 +115,14 @@ def test_a_pipe_gets_plain_lines(runs, show):
     assert "\x1b" not in done.stdout
 
 
+def test_a_table_of_the_only_phase_needs_no_phase(runs, show):
+    """GIVEN one phase THEN `blocks` is its blocks; GIVEN a slip of the pen THEN the nearest name is told."""
+    assert show("gpt2-one", "--table", "blocks", cwd=runs).stdout.startswith("part\t")
+    done = show("gpt2-one", "--table", "sumary", cwd=runs)
+    assert done.returncode == 2
+    assert "did you mean 'summary'?" in done.stderr
+
+
 def test_a_pipe_marks_modelled_joules(runs, narrow, show):
     """GIVEN a modelled run in a pipe THEN every row says MODELLED; a measured run has no such column."""
     folder, _ = narrow

@@ -170,6 +170,18 @@ def test_a_copy_of_a_run_is_not_another_run(tmp_path: Path) -> None:
         energyscope.pool([first, energyscope.load_run(copy)])
 
 
+def test_no_limit_of_an_energy_is_negative(tmp_path: Path) -> None:
+    """GIVEN two runs far apart, whose Student interval goes below 0, THEN it ends at 0."""
+    runs = [
+        build_run(tmp_path / name, Shape(execution="cuda-graph", scale=scale))
+        for name, scale in (("a", 1.0), ("b", 2.0))
+    ]
+    (of,) = energyscope.pool(runs).passes
+    whole = of.parts[0].value
+    assert whole is not None
+    assert (whole.low, whole.value > 0) == (0.0, True)
+
+
 def test_runs_may_be_named(tmp_path: Path) -> None:
     """GIVEN paths, one by one or in a list, THEN they are read, by `pool` as by `compare`."""
     runs = [build_run(tmp_path / name, Shape(scale=scale)) for name, scale in (("a", 1.0), ("b", 1.02))]

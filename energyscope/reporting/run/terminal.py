@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from energyscope import reasons
-from energyscope.errors import UsageError
+from energyscope.errors import UsageError, did_you_mean
 from energyscope.intervals import interval
 from energyscope.reasons.planning import EXPORTED
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
@@ -99,16 +99,17 @@ def run_tables(run: Run) -> dict[str, Table]:
 
 
 def table_of(run: Run, name: str) -> Table:
-    """Return one table of a run's page.
+    """Return one table of a run's page; the name of one that each phase has does without a single phase's.
 
     Raises:
-        UsageError: it has none of that name; the message lists those that it has.
+        UsageError: it has none of that name; the message names the nearest of those that it has, or all.
 
     """
     known = run_tables(run)
-    if name not in known:
-        raise UsageError(f"--table {name!r} is none of {', '.join([SUMMARY, *known])}")
-    return known[name]
+    of_phases = [table for table in known if table.startswith(f"{name}-")]
+    if name not in known and len(of_phases) != 1:
+        raise UsageError(f"--table {name} is no table of this run{did_you_mean(name, [SUMMARY, *known])}")
+    return known[name] if name in known else known[of_phases[0]]
 
 
 def plan_of(run: Run, width: int) -> RenderableType:
