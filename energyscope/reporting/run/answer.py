@@ -184,6 +184,7 @@ class Answer:
             "work": subject.work,
             "idle": subject.idle,
             "time": subject.time,
+            "traced": subject.traced,
             "blocks": [title_of(kind) for kind in kinds],
             "share": share,
             "apart": {
