@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -33,7 +33,10 @@ def show_plan(settings: RunSettings, *, as_json: bool) -> None:
     from energyscope.stages.dry_run import preview, stage_times, why_no_time
 
     plan = preview(settings)
-    times = stage_times(settings, plan)
+    try:
+        times = stage_times(settings, plan)
+    except DeviceError as error:  # found with the model loaded
+        plan, times = replace(plan, refused=str(error)), {}
     seconds = {stage: time and [time.least_s, time.most_s] for stage, time in times.items()}
     untold = {stage: why_no_time(stage) for stage, time in times.items() if time is None}
     document = {**asdict(plan), "stage_seconds": seconds, "stages_without_time": untold}

@@ -54,7 +54,7 @@ def command(
             raise without_budget(run)
         (_show_server if sweep is None else _show_sweep)(path, table, as_json=as_json)
         return
-    if budget and table not in {None, "budget"}:
+    if budget and table not in {None, "summary", "budget"}:
         raise UsageError(f"--price, --carbon and --rate change the table budget alone: leave out --table {table}")
     loaded = priced(load_run(path), budget) if budget else load_run(path)
     if as_json:

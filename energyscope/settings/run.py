@@ -41,9 +41,9 @@ class RunSettings:
 
     ``precision`` ``auto`` is what the weights are stored in on a GPU, and fp32 on a CPU. ``window_s`` None is
     the meter's own, and ``component_budget_s`` None the usual; ``max_examples`` None is all of the evaluation
-    data, but 200 of a bundled model's. ``target_interval`` is the relative 95 % half-width at which a component
-    is left alone. ``gpu_id`` names the GPUs that are measured (NVML's index, UUID or MIG id), the one that the
-    model runs on first; none is the GPU of ``device``.
+    data, but 200 of a bundled model's without a plan. ``target_interval`` is the relative 95 % half-width at which
+    a component is left alone. ``gpu_id`` names the GPUs that are measured (NVML's index, UUID or MIG id), the one
+    that the model runs on first; none is the GPU of ``device``.
     """
 
     model: str
@@ -239,7 +239,7 @@ class RunSettings:
         "Evaluation examples to use.",
         DATA,
         least=2,
-        unset=f"all; {BUNDLED_EXAMPLES} of a bundled model's",
+        unset=f"all; {BUNDLED_EXAMPLES} of a bundled model's without a plan",
     )
     stride: int | None = setting(
         None, "Tokens between windows of running text.", DATA, least=1, unset="half a window"

@@ -35,6 +35,7 @@ PLAN = select_settings(
     objective={"panel": MOST_USED},
     workloads={"panel": MOST_USED},
     plan_precisions={"panel": MOST_USED},
+    max_examples={"unset": "as many as the budget needs"},
 )  # fmt: skip
 _OF_THIS_RUN = frozenset({"name", "root", "export", "export_format"})  # what a run does not hand on
 

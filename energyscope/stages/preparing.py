@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import product
 from typing import Any
 
@@ -28,7 +28,7 @@ from energyscope.workloads import Evaluation, Workload, load_evaluation, profile
 from energyscope.workloads.given import are_given
 from energyscope.workloads.limits import check_length
 from energyscope.workloads.pass_memory import pass_bytes
-from energyscope.workloads.timed import default_length, input_batches
+from energyscope.workloads.timed import default_length
 
 _SMALL = 0.01  # of the memory, by its outputs: such a pass is not tried beforehand for what it takes
 
@@ -114,37 +114,54 @@ def why_no_room(settings: RunSettings, loaded: LoadedModel, precision: str, devi
     """Return why a pass to profile or to benchmark has no room in the memory that is left; None if all have.
 
     ``loaded`` is the model, or its skeleton, whose weights still need room: then less is refused than could be,
-    since a pass takes its outputs at least. Given tensors have a length of their own; what is spread over devices
-    is not told here.
+    since a pass takes its outputs at least, and on a GPU nothing else is known. Given tensors have a length of
+    their own; what is spread over devices is not told here.
     """
     spread = len(loaded.devices) > 1 or settings.device_map or settings.tensor_parallel
     usable = usable_bytes(device)
     if usable is None or spread or are_given(settings.data) or not reads_tokens(loaded.model):
         return None
-    for batch, length in _passes(settings, loaded, device):
-        needed = batch * length * _outputs_of_a_token(loaded) * (4 if precision == "fp32" else 2)
-        if needed > _SMALL * usable and _is_on_cpu(loaded):
-            one = input_batches(loaded, 1, length, None, settings.seed, 1)[0]
-            needed = max(needed, batch * pass_bytes(loaded.model, one))
+    own = _value_bytes([precision])
+    for batch, length, size in _passes(settings, loaded, device, own):
+        needed, how = batch * length * _outputs_of_a_token(loaded) * size, "at least"
+        if _SMALL * usable < needed <= usable and _is_on_cpu(loaded):
+            needed, how = max(needed, _held_bytes(loaded, batch, length) * size // own), "about"
         if needed > usable:
             return (
-                f"a pass of {batch} x {length} tokens needs at least {gigabytes(needed)} beside the weights, and "
+                f"a pass of {batch} x {length} tokens needs {how} {gigabytes(needed)} beside the weights, and "
                 f"{device} has {gigabytes(usable)}: use a smaller --batch-size or --sequence-length"
             )
     return None
 
 
-def _passes(settings: RunSettings, loaded: LoadedModel, device: torch.device) -> Iterator[tuple[int, int]]:
-    """Yield batch and length of the forward passes whose head reads each token: that of a generation does not.
+def _passes(
+    settings: RunSettings, loaded: LoadedModel, device: torch.device, value_bytes: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield batch, length and bytes of a value of the passes whose head reads each token: a generation's does not.
 
     A benchmark on a GPU halves the batches that have no room.
     """
     usual = settings.sequence_length or default_length(loaded)
     if "profile" in settings.stages and resolve_phase(settings, loaded.adapter) == PREFILL:
-        yield settings.batch_size, usual
+        yield settings.batch_size, usual, value_bytes
     if "benchmark" in settings.stages and device.type == "cpu":
         bench = settings.benchmark
-        yield from product(bench.batch_sizes or (settings.batch_size,), bench.sequence_lengths or (usual,))
+        shapes = product(bench.batch_sizes or (settings.batch_size,), bench.sequence_lengths or (usual,))
+        yield from ((*shape, _value_bytes(bench.precisions)) for shape in shapes)
+
+
+def _value_bytes(precisions: Sequence[str]) -> int:
+    """Return the bytes of an activation in the widest of some precisions on a CPU, where INT8 computes in FP32."""
+    return 2 if set(precisions) <= {"fp16", "bf16"} else 4
+
+
+def _held_bytes(loaded: LoadedModel, batch: int, length: int) -> int:
+    """Return what a pass holds at once beside the weights, by passes of one sequence and of two; 0: not known."""
+    with suppress(Exception):  # a pass of the run itself says what is wrong with it
+        inputs = (profile_inputs(loaded, batch_size=size, sequence_length=length).inputs for size in (1, 2))
+        one, two = (pass_bytes(loaded.model, given) for given in inputs)
+        return one + (batch - 1) * max(0, two - one)
+    return 0
 
 
 def _is_on_cpu(loaded: LoadedModel) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -43,12 +44,12 @@ def test_a_bundled_model_takes_a_first_look(changes, examples):
 
 @pytest.mark.parametrize(("free", "refused"), [(700_000_000, True), (800_000_000, False)])
 def test_a_batch_without_room_is_refused_before_it_is_made(monkeypatch, free, refused):
-    """GIVEN a batch whose pass holds 755 MB THEN it is refused where it has no room, and only there."""
+    """GIVEN a batch whose pass holds 730 MB THEN it is refused where it has no room, and only there."""
     monkeypatch.setattr(preparing, "usable_bytes", lambda device: free)
     loaded = load_model("tiny-gpt2", device="cpu")
     settings = RunSettings.of("tiny-gpt2", batch_size=512, sequence_length=128)
     if refused:
-        with pytest.raises(DeviceError, match=r"at least 0.8 GB .* use a smaller --batch-size"):
+        with pytest.raises(DeviceError, match=r"about 0.7 GB .* use a smaller --batch-size"):
             prompt_of(loaded, None, settings)
     else:
         assert prompt_of(loaded, None, settings).batch_size == 512
@@ -75,3 +76,23 @@ def test_every_batch_of_a_benchmark_on_a_processor_has_room(monkeypatch):
     settings = RunSettings.of("tiny-gpt2", stages=("benchmark",), benchmark=bench)
     assert "512 x 128" in preparing.why_no_room(settings, loaded, "fp32", loaded.device)
     assert preparing.why_no_room(settings, loaded, "fp32", torch.device("cuda")) is None
+
+
+def test_what_a_pass_holds_whatever_its_batch_counts_once(monkeypatch):
+    """GIVEN 50 MB for any batch and 0.1 MB for each sequence THEN 512 sequences need 101 MB, not 26 GB."""
+    loaded = load_model("tiny-gpt2", device="cpu")
+    settings = RunSettings.of("tiny-gpt2", batch_size=512)
+    monkeypatch.setattr(preparing, "pass_bytes", lambda _, inputs: 50_000_000 + 100_000 * len(inputs["input_ids"]))
+    for free, refused in ((101_000_000, True), (102_000_000, False)):
+        monkeypatch.setattr(preparing, "usable_bytes", lambda device, free=free: free)
+        assert bool(preparing.why_no_room(settings, loaded, "fp32", loaded.device)) == refused
+
+
+def test_a_pass_that_fails_is_not_refused_for_its_room(monkeypatch):
+    """GIVEN a model whose pass fails THEN its outputs alone are judged: the run says what fails."""
+    loaded = load_model("tiny-gpt2", device="cpu")
+    settings = RunSettings.of("tiny-gpt2", batch_size=512)
+    monkeypatch.setattr(preparing, "pass_bytes", Mock(side_effect=TypeError))
+    for free, refused in ((50_000_000, True), (60_000_000, False)):
+        monkeypatch.setattr(preparing, "usable_bytes", lambda device, free=free: free)
+        assert bool(preparing.why_no_room(settings, loaded, "fp32", loaded.device)) == refused
