@@ -303,7 +303,7 @@ def _times_of_small(settings: RunSettings, plan: Preview) -> dict[str, TimeEstim
     local = kind == "bundled" or settings.data is not None  # other data may have to be downloaded
     untold = {"ablate"} if settings.weights == "random" else {"ablate", "benchmark"}  # these judge on data
     skipped = {*plan.skipped, *(() if local else untold)}
-    if plan.refused or not small or not {"benchmark", "ablate", "profile"} - skipped:
+    if plan.refused or not small or not {"benchmark", "ablate", "profile", "plan"} - skipped:
         return {}
     try:
         return _timed_here(replace(settings, device=plan.device, precision=plan.precision), skipped, local=local)

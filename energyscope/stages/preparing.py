@@ -19,6 +19,7 @@ from energyscope.loading.options import in_precision, resolve_precision
 from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
 from energyscope.model_inputs import reads_tokens
+from energyscope.planning.workloads import parse_workload
 from energyscope.reasons import Reason, reason
 from energyscope.settings.run import BUNDLED_EXAMPLES, RunSettings
 from energyscope.stages.generate import load_entry
@@ -111,7 +112,7 @@ def check_possible(settings: RunSettings, loaded: LoadedModel) -> None:
 
 
 def why_no_room(settings: RunSettings, loaded: LoadedModel, precision: str, device: torch.device) -> str | None:
-    """Return why a pass to profile or to benchmark has no room in the memory that is left; None if all have.
+    """Return why a pass to profile, benchmark or plan for has no room in the memory that is left; None if none.
 
     ``loaded`` is the model, or its skeleton, whose weights still need room: then less is refused than could be,
     since a pass takes its outputs at least, and on a GPU nothing else is known. Given tensors have a length of
@@ -142,8 +143,12 @@ def _passes(
     A benchmark on a GPU halves the batches that have no room.
     """
     usual = settings.sequence_length or default_length(loaded)
-    if "profile" in settings.stages and resolve_phase(settings, loaded.adapter) == PREFILL:
+    prefills = resolve_phase(settings, loaded.adapter) == PREFILL
+    if prefills and ("profile" in settings.stages or ("plan" in settings.stages and not settings.workloads)):
         yield settings.batch_size, usual, value_bytes
+    if "plan" in settings.stages:
+        planned = (parse_workload(text, settings.batch_size) for text in settings.workloads)
+        yield from ((one.batch_size, usual, value_bytes) for one in planned if one.phase == PREFILL)
     if "benchmark" in settings.stages and device.type == "cpu":
         bench = settings.benchmark
         shapes = product(bench.batch_sizes or (settings.batch_size,), bench.sequence_lengths or (usual,))

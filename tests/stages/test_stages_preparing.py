@@ -78,6 +78,18 @@ def test_every_batch_of_a_benchmark_on_a_processor_has_room(monkeypatch):
     assert preparing.why_no_room(settings, loaded, "fp32", torch.device("cuda")) is None
 
 
+@pytest.mark.parametrize(
+    ("batch", "workloads", "refused"),
+    [(512, (), True), (1, ("prefill:512", "decode"), True), (512, ("prefill:1", "decode:512"), False)],
+)
+def test_a_plan_has_room_for_its_prefills(monkeypatch, batch, workloads, refused):
+    """GIVEN a workload of 512 prompts without room THEN the plan is refused; a step of as many has other needs."""
+    loaded = load_model("tiny-gpt2", device="cpu")
+    monkeypatch.setattr(preparing, "usable_bytes", lambda device: 100_000_000)
+    settings = RunSettings.of("tiny-gpt2", stages=("plan",), batch_size=batch, workloads=workloads)
+    assert bool(preparing.why_no_room(settings, loaded, "fp32", loaded.device)) == refused
+
+
 def test_what_a_pass_holds_whatever_its_batch_counts_once(monkeypatch):
     """GIVEN 50 MB for any batch and 0.1 MB for each sequence THEN 512 sequences need 101 MB, not 26 GB."""
     loaded = load_model("tiny-gpt2", device="cpu")
