@@ -122,7 +122,7 @@ def why_no_room(settings: RunSettings, loaded: LoadedModel, precision: str, devi
     usable = usable_bytes(device)
     if usable is None or spread or are_given(settings.data) or not reads_tokens(loaded.model):
         return None
-    own = _value_bytes([precision])
+    own = _value_bytes([precision], device)
     for batch, length, size in _passes(settings, loaded, device, own):
         needed, how = batch * length * _outputs_of_a_token(loaded) * size, "at least"
         if _SMALL * usable < needed <= usable and _is_on_cpu(loaded):
@@ -152,12 +152,13 @@ def _passes(
     if "benchmark" in settings.stages and device.type == "cpu":
         bench = settings.benchmark
         shapes = product(bench.batch_sizes or (settings.batch_size,), bench.sequence_lengths or (usual,))
-        yield from ((*shape, _value_bytes(bench.precisions)) for shape in shapes)
+        yield from ((*shape, _value_bytes(bench.precisions, device)) for shape in shapes)
 
 
-def _value_bytes(precisions: Sequence[str]) -> int:
-    """Return the bytes of an activation in the widest of some precisions on a CPU, where INT8 computes in FP32."""
-    return 2 if set(precisions) <= {"fp16", "bf16"} else 4
+def _value_bytes(precisions: Sequence[str], device: torch.device) -> int:
+    """Return the bytes of an activation in the widest of some precisions; on a CPU, INT8 computes in FP32."""
+    narrow = set(precisions) <= {"fp16", "bf16"} if device.type == "cpu" else "fp32" not in precisions
+    return 2 if narrow else 4
 
 
 def _held_bytes(loaded: LoadedModel, batch: int, length: int) -> int:

@@ -108,3 +108,13 @@ def test_a_pass_that_fails_is_not_refused_for_its_room(monkeypatch):
     for free, refused in ((50_000_000, True), (60_000_000, False)):
         monkeypatch.setattr(preparing, "usable_bytes", lambda device, free=free: free)
         assert bool(preparing.why_no_room(settings, loaded, "fp32", loaded.device)) == refused
+
+
+@pytest.mark.parametrize(("device", "refused"), [("cpu", True), ("cuda", False)])
+def test_int8_has_narrow_activations_on_a_gpu(monkeypatch, device, refused):
+    """GIVEN room for logits of 2 bytes (29 MB) and not of 4 THEN INT8 is refused on a CPU alone."""
+    monkeypatch.setattr(preparing, "usable_bytes", lambda device: 40_000_000)
+    loaded = load_model("tiny-gpt2", device="cpu")
+    monkeypatch.setattr(preparing, "_is_on_cpu", lambda loaded: False)
+    settings = RunSettings.of("tiny-gpt2", batch_size=512, stages=("profile",))
+    assert bool(preparing.why_no_room(settings, loaded, "int8", torch.device(device))) == refused
